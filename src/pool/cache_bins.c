@@ -307,8 +307,7 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     lock_check_held(LOCK_POOL);
     const struct pool_config *config = &pool->config;
-    if (!block->context->keeper->take_same || config->site_keep ||
-        config->max_idle.kind != LIMIT_AUTO ||
+    if (!block->context->keeper->take_same || bounds_ask_at_frees(config) ||
         block->size % ROUND_SMALL) /* allocated while memory was short, and not rounded */
         return false;
     if (!is_worth_it(pool, block->context))

@@ -3,7 +3,6 @@
 #include "by_pointer.h"
 #include "clock.h"
 #include "planted.h"
-#include "pool/bounds.h"
 #include "pool/cache_parts.h"
 
 #include <string.h>
@@ -124,8 +123,7 @@ static void merge(struct pool *pool, struct cache *cache) {
     device->frees += sums[SUM_frees];
     device->changes += sums[SUM_hits] + sums[SUM_frees] + sums[SUM_fresh];
     if (!cache->nothing_idle)
-        device->until_asked -=
-            sums[SUM_held] < device->until_asked ? sums[SUM_held] : device->until_asked;
+        headroom_shrinks(device, sums[SUM_held]);
     cache->served += sums[SUM_hits] + sums[SUM_fresh] + sums[SUM_frees];
     memset(cache->sums, 0, sizeof cache->sums);
 }
@@ -203,7 +201,7 @@ static void grant(struct pool *pool, struct cache *cache) {
     context->frees_quickly = may_free;
     if (may_free && !cache->defers && !context->sentinel)
         find_sentinel(pool, context);
-    cache->fit = waste_bound_fit(pool, context, 0, 0);
+    cache->fit = waste_bound_fit(config, context->device, 0, 0);
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !device_idle(context->device) && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);

@@ -29,6 +29,17 @@ enum cache_sum {
 
 enum { GIVEN_UP_BITS = 6, GIVEN_UP = 1 << GIVEN_UP_BITS };
 
+/* bounds.c's alone. Headroom: bytes to allocate before it is asked again what is free; what was
+ * live and what others used, at most, when idle memory was last given up, and whether it has been.
+ * Decay: the least idle bytes since period_began (nanoseconds, 0: never yet), and the device's
+ * changes when the clock was last looked at. given_up: by size. */
+struct device_bounds {
+    uint64_t until_asked, crowd_live, crowd_others;
+    bool crowded;
+    uint64_t least_idle, period_began, looked;
+    uint64_t given_up[GIVEN_UP];
+};
+
 /* available.c: where a device's memory lies. */
 struct device_place {
     bool unified;    /* in the host's, or the host uses it as its own */
@@ -57,15 +68,7 @@ struct device {
     int releasing; /* blocks on their way back to the driver in some thread */
     enum host_access host_access;
     struct device_place place;
-    uint64_t until_asked; /* bytes to allocate before it is asked again what is free */
-    /* headroom.c: what was live and what others used, at most, when idle memory was last given up;
-     * crowded: it has been. */
-    uint64_t crowd_live, crowd_others;
-    bool crowded;
-    uint64_t given_up[GIVEN_UP]; /* bounds.h: by size */
-    /* bounds.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
-     * when the clock was last looked at. */
-    uint64_t least_idle, period_began, looked;
+    struct device_bounds bounds;
     /* history.c: how many samples there are, the nanoseconds
      * that each stands for, and what was held at the last one and in the map. NULL: what is no
      * device has none. */

@@ -17,8 +17,7 @@ void pool_config_copy(struct pool_config *to, const struct pool_config *from, un
 
 static void config_changed(struct pool *pool) {
     const struct pool_config *config = &pool->config;
-    pool->caches_serve = pool->keeper->take_same && !config->zero && !config->site_keep &&
-                         config->max_idle.kind == LIMIT_AUTO;
+    pool->caches_serve = pool->keeper->take_same && !config->zero && !bounds_ask_at_frees(config);
 }
 
 static void reset_locks(struct pool *pool) {
@@ -131,7 +130,7 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     config_changed(pool);
     if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
         LIST_FOREACH (device, &pool->devices, link)
-            device->until_asked = 0;
+            headroom_shrinks(device, UINT64_MAX);
     pool_unlock(pool);
 }
 

@@ -15,7 +15,6 @@
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
-#include "pool/bounds.h"
 #include "pool/cache_quick.h"
 #include "pool/internal.h"
 #include "pool/release.h"
@@ -168,7 +167,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
                 headroom_may_lack(context->device, request->size);
     pool_unlock_between(pool);
     if (asks) /* such a machine has no error for what exceeds its memory: it ends programs */
-        headroom_keep(pool, context, request->size);
+        release_for_launches(pool, context, request->size);
     CUresult result = allocate_or_make_room(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
@@ -189,7 +188,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (zero && (block || is_used(&obtained)))
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (lacks)
-        headroom_keep(pool, context, 0);
+        release_for_launches(pool, context, 0);
     return CUDA_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 /* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
 #include "keep/region.h"
-#include "pool/bounds.h"
+#include "pool/internal.h"
 #include "pool/suballocation.h"
 
 #include "planted.h"
@@ -241,6 +241,59 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
            add_victim(pool, releases, block, wanted - releases->bytes))
         continue;
     stats_add(STATS_decayed_blocks, releases->count - count);
+}
+
+/* --- for headroom --- */
+
+static bool ask_left(struct pool *pool, const struct device *device, struct available *left) {
+    pool_lock(pool);
+    uint64_t held = device->held;
+    pool_unlock_between(pool);
+    return available_ask(pool, device, held, left);
+}
+
+/* Idle memory of the context that the driver could have back. Lock held. */
+static uint64_t could_give(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct idle_store *store = &context->store;
+    cache_drain(pool, context);
+    return store->bytes - store->stranded + store->unused;
+}
+
+/* How much idle memory is to be given up. left: NULL, if nobody says. */
+static uint64_t find_lack(struct pool *pool, struct context *context, const struct available *left,
+                          size_t growth) {
+    pool_lock(pool);
+    uint64_t lack = headroom_lack(&pool->config, context->device, left, growth);
+    if (lack && (context->ended || (!headroom_is_urgent(left, growth) &&
+                                    (could_give(pool, context) < lack ||
+                                     !headroom_is_new_reason(context->device, left)))))
+        lack = 0;
+    pool_unlock_between(pool);
+    return lack;
+}
+
+void release_for_launches(struct pool *pool, struct context *context, size_t growth) {
+    lock_check_none();
+    struct device *device = context->device;
+    struct release_list releases = {.device = device, .waits = RELEASE_IF_QUIET, .quiet = context};
+    struct available left;
+    if (!pool_gate_enter(pool))
+        return;
+    bool known = ask_left(pool, device, &left);
+    pool_gate_leave(pool);
+    uint64_t lack = find_lack(pool, context, known ? &left : NULL, growth);
+    bool quiet = lack && context_is_quiet(pool, context); /* a free would wait */
+    pool_lock(pool);
+    if (lack && !quiet)
+        headroom_put_off(device);
+    if (quiet && !context->ended) {
+        release_collect(pool, &(struct release_scope){device, context, true}, lack, &releases);
+        given_up_note(device, releases.first, NULL);
+        stats_add(STATS_headroom_released_blocks, releases.count);
+        release_list_give_back(pool, &releases);
+    }
+    pool_unlock(pool);
 }
 
 /* --- because a device is out of memory: a round at a time --- */

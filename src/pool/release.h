@@ -61,6 +61,9 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
 /* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases);
+/* Sees to it that the driver has memory for launches in the current context, once `growth` bytes
+ * more are live. Lock not held. */
+void release_for_launches(struct pool *pool, struct context *context, size_t growth);
 /* Idle memory on its way back to the driver because a device is out of memory.
  *
  * The driver's free waits for the work of the block's context, and that may be a kernel which waits
