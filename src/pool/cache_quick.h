@@ -28,13 +28,12 @@ __attribute__((always_inline)) static inline void quick_count(struct cache *cach
 
 __attribute__((always_inline)) static inline void quick_count_growth(struct cache *cache,
                                                                      size_t bytes, size_t size) {
-    const uint64_t *sums = cache->sums;
     quick_count(cache, SUM_in_use, bytes);
     quick_count(cache, SUM_live, size);
-    if ((int64_t)sums[SUM_in_use] > (int64_t)cache->peak_in_use)
-        cache->peak_in_use = sums[SUM_in_use];
-    if ((int64_t)sums[SUM_live] > (int64_t)cache->peak_live)
-        cache->peak_live = sums[SUM_live];
+    if ((int64_t)cache->sums[SUM_in_use] > (int64_t)cache->peak_in_use)
+        cache->peak_in_use = cache->sums[SUM_in_use];
+    if ((int64_t)cache->sums[SUM_live] > (int64_t)cache->peak_live)
+        cache->peak_live = cache->sums[SUM_live];
 }
 
 /* Makes a block of that size live for a request of that many bytes. */

@@ -98,7 +98,8 @@ static void merge_fresh(struct pool *pool, struct cache *cache) {
     ledger_adopt(pool, cache->fresh);
     cache->fresh = NULL;
     ledger_publish(pool, cache->context->device);
-    block_map_grow(pool, cache->context->device);
+    if (pool->config.map)
+        block_map_grow(pool, cache->context->device);
 }
 
 /* Merges the sums, which hold when all caches' are there. Readers of the stats page have them from
@@ -172,7 +173,7 @@ static void merge_all_counts(struct cache *cache) {
 /* Whether only this cache changes anything until it is stopped again, and only its blocks and the
  * store's could serve its requests. */
 static bool is_alone(const struct pool *pool, const struct cache *cache) {
-    bool alone = pool->active_count == 1 && !cache->defers && !fence_may_defer(cache->context);
+    bool alone = pool->active_count == 1 && !cache->defers && !context_may_defer(cache->context);
     for (int i = 0; i < pool->cache_count && alone; i++)
         alone = pool->caches[i] == cache || pool->caches[i]->context != cache->context;
     return alone;

@@ -144,10 +144,6 @@ struct context *context_find_kind(const struct pool *pool, CUcontext handle,
 CUresult context_ask_id(struct pool *pool, CUcontext handle, unsigned long long *id);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
 
-/* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error;
- * a device that it says nothing of is taken to reach none. */
-CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
-
 void context_destroy_sites(struct context *context);
 void context_forget_created(struct pool *pool, CUcontext handle);
 void context_forget_all_created(struct pool *pool);

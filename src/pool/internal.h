@@ -200,6 +200,12 @@ static inline void source_note_size(const struct context *context, const struct 
                                            ? round_physical(bytes)
                                            : context->keeper->round(bytes));
 }
+/* Whether blocks of the context may be waiting for a fence, or for one to be made. Lock held. */
+static inline bool context_may_defer(const struct context *context) {
+    lock_check_held(LOCK_POOL);
+    return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
+}
+
 static inline uint64_t device_idle(const struct device *device) {
     return device->held - device->live;
 }

@@ -37,7 +37,8 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->source = config->policy ? config->policy->source : &source_plain;
     config_changed(pool);
     order_init(&pool->order, driver);
-    fence_want_per_thread(pool);
+    /* whether the program uses streams of threads' own, if that matters: fence.c */
+    atomic_store(&pool_per_thread_wanted, !driver->ctx_record_event);
     return pool;
 }
 

@@ -212,15 +212,12 @@ void release_collect(struct pool *pool, const struct release_scope *scope, size_
         continue;
 }
 
-void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
+void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct release_list *releases) {
     lock_check_held(LOCK_POOL);
-    uint64_t excess = idle_bound_excess(pool, device, growth);
-    if (!excess)
-        return;
     size_t before = releases->count;
     const struct pool_block *end = releases->first;
-    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, excess, releases);
+    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, bytes, releases);
     stats_add(STATS_bound_released_blocks, releases->count - before);
     given_up_note(device, releases->first, end);
 }
@@ -228,8 +225,6 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
-    if (!bytes)
-        return;
     const struct release_scope scope = {device, quiet, quiet != NULL};
     struct pool_block *block;
     size_t count = releases->count;
@@ -335,7 +330,7 @@ static bool has_idle(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     cache_drain(pool, context);
     return context->store.unused || context->keeper->victim(&context->store) ||
-           fence_may_defer(context);
+           context_may_defer(context);
 }
 
 /* Collects regions of resting contexts whose blocks are deferred: their work is done, too. */
@@ -416,7 +411,7 @@ void room_poll_fences(struct pool *pool, const struct device *device) {
     int count = 0;
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->device == device && !context->broken && fence_may_defer(context) &&
+        if (context->device == device && !context->broken && context_may_defer(context) &&
             context->sites && count < MOST_CONTEXTS)
             contexts[count++] = context;
     for (int i = 0; i < count; i++)

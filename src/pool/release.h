@@ -53,10 +53,10 @@ void release_collect(struct pool *pool, const struct release_scope *scope, size_
 size_t release_collect_unused(struct pool *pool, const struct device *device, size_t bytes,
                               struct release_list *releases);
 
-/* Takes out what exceeds the bound on idle memory; `growth` bytes are about to be
- * added to live memory. `quiet`: from this context alone, which has no work left, so that its
- * deferred blocks may go as well; NULL: from all of the device. Lock held. */
-void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
+/* Takes out `bytes` of idle memory, which exceed the bound. `quiet`: from this context alone, which
+ * has no work left, so that its deferred blocks may go as well; NULL: from all of the device. Lock
+ * held. */
+void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct release_list *releases);
 /* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,

@@ -122,7 +122,8 @@ void take_obtained(struct pool *pool, const struct request *request,
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
     given_up_miss(request->context->device, obtained->size);
-    block_map_grow(pool, request->context->device);
+    if (pool->config.map)
+        block_map_grow(pool, request->context->device);
     prepare_next(pool, request->context, request->site);
 }
 
