@@ -22,9 +22,8 @@ static bool awaits_legacy(const struct pool *pool, const struct cache *cache) {
     cache_check_locked(cache);
     const struct driver *driver = pool->driver;
     return cache->alone && cache->context->frees_quickly &&
-           cache->context->kind.memory == POOL_DEVICE && !order_has_streams_about(&pool->order) &&
-           driver->event_create && driver->event_record && driver->event_synchronize &&
-           driver->thread_exchange_capture_mode;
+           !order_has_streams_about(&pool->order) && driver->event_create && driver->event_record &&
+           driver->event_synchronize && driver->thread_exchange_capture_mode;
 }
 
 /* The last live block, if that is freed here: it waits from now on. NULL: not here. Cache locked.

@@ -53,8 +53,7 @@ static void lose_context(struct pool *pool, CUcontext handle) {
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
     if (result == CUDA_ERROR_DEINITIALIZED) {
         atomic_store(&pool->down, true);
-        pool_lock(pool); /* so that no cache serves any more */
-        pool_unlock(pool);
+        pool_grant_anew(pool);
     }
     if (!context || !is_lost(pool, result))
         return;

@@ -6,13 +6,11 @@
 
 #include <stdlib.h>
 
-/* With the lock, so that no cache serves a free as though there were one context, if this is of
- * another. */
+/* No cache is to serve a free as though there were one context, if this is of another. */
 static void learn_of_stream(struct pool *pool, CUstream handle, bool non_blocking) {
     if (!order_stream_begins(&pool->order, handle, non_blocking))
         pool_streams_lost(pool);
-    pool_lock(pool);
-    pool_unlock(pool);
+    pool_grant_anew(pool);
 }
 
 void pool_stream_created(struct pool *pool, CUstream handle, bool non_blocking) {

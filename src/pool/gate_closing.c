@@ -33,12 +33,6 @@ static bool count_down(atomic_int *count) {
     return false;
 }
 
-/* Stops the caches: they look at the gate when they are granted again. */
-static void stop_caches(struct pool *pool) {
-    pool_lock(pool);
-    pool_unlock(pool);
-}
-
 /* Whether somebody is inside, not counting those that were given up, of whom one may leave after
  * all. */
 static bool is_used(struct pool *pool) {
@@ -85,7 +79,7 @@ static bool take_turn(struct pool *pool) {
 
 bool gate_close_begin(struct pool *pool) {
     atomic_fetch_add(&pool->captures, 1);
-    stop_caches(pool);
+    pool_grant_anew(pool);
     bool turn = take_turn(pool);
     if (turn && !atomic_load(&pool->begun))
         await_users(pool);
@@ -112,5 +106,5 @@ void gate_close(struct pool *pool) {
 void gate_open(struct pool *pool) {
     if (count_down(&pool->begun))
         count_down(&pool->captures);
-    stop_caches(pool);
+    pool_grant_anew(pool);
 }

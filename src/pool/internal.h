@@ -131,6 +131,14 @@ static inline void pool_unlock_between(struct pool *pool) {
         futex_pause();
 }
 
+/* From now on caches serve only what they may as things are now, and this thread's goes on. Lock
+ * not held. */
+static inline void pool_grant_anew(struct pool *pool) {
+    lock_check_none();
+    pool_lock(pool);
+    pool_unlock(pool);
+}
+
 /* Until some device's `releasing` has reached zero, or for no reason. Lock held on entry and
  * return, not in between. */
 static inline void pool_await_releases(struct pool *pool) {

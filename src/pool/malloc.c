@@ -17,8 +17,6 @@
  * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/cache_quick.h"
 
-#include "planted.h"
-
 #include <string.h>
 
 static CUresult allocate_past_pool(struct pool *pool, CUdeviceptr *pointer,
@@ -120,16 +118,13 @@ static CUresult submit_clearing(struct pool *pool, struct context *context, CUde
 
 /* Clears memory that was used, for programs that count on fresh memory being zero. False: a capture
  * goes on, which forbids it. Lock not held.
- * The processor writes to host memory, which no work uses any more, and to managed memory that is
- * attached to the host: the rest it may not touch on some machines while a kernel runs. A capture
- * may begin on another thread while the host waits: in relaxed mode that does it no harm
+ * The processor writes to the host's, which no work uses any more. A capture may begin on another
+ * thread while the host waits: in relaxed mode that does it no harm
  * [cuda.h, cuThreadExchangeStreamCaptureMode]. */
 static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
     lock_check_none();
-    const struct pool_kind *kind = &context->kind;
     struct order_fence *fence = NULL;
-    if (kind->memory == POOL_HOST ||
-        (kind->memory == POOL_MANAGED && kind->flags == CU_MEM_ATTACH_HOST)) {
+    if (source_is_hosts(&context->kind)) {
         memset((void *)(uintptr_t)pointer, 0, bytes);
         return true;
     }
@@ -152,13 +147,10 @@ static bool is_used(const struct obtained *obtained) {
     return obtained->stitched || obtained->in_driver_pool || obtained->block;
 }
 
-/* Serves a miss: asks the driver and records what it gives. Lock held on entry, not on return. */
-static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
-                                   CUdeviceptr *pointer) {
+/* Before the driver is asked: gives up what will be too much. Lock held on entry, not on return. */
+static void prepare_growth(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
-    struct pool_block *block;
-    struct obtained obtained;
     /* Idle memory that is mapped anew makes live memory grow, but not what is held. */
     size_t growth = context->source->reuses ? 0 : request->size;
     trim_before_growth(pool, context, request->site, growth);
@@ -167,11 +159,20 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     pool_unlock_between(pool);
     if (asks) /* such a machine has no error for what exceeds its memory: it ends programs */
         release_for_launches(pool, context, request->size);
+}
+
+/* Serves a miss: asks the driver and records what it gives. Lock held on entry, not on return. */
+static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
+                                   CUdeviceptr *pointer) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = request->context;
+    struct pool_block *block;
+    struct obtained obtained;
+    prepare_growth(pool, request);
     CUresult result = allocate_or_make_room(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
-        pool_lock(pool); /* so that the thread's cache goes on */
-        pool_unlock(pool);
+        pool_grant_anew(pool);
         return result;
     }
     pool_lock(pool);

@@ -179,10 +179,11 @@ size_t release_collect_unused(struct pool *pool, const struct device *device, si
     lock_check_held(LOCK_POOL);
     size_t taken = 0;
     struct context *context;
-    if (pool->source->take_unused && device->memory == POOL_DEVICE)
-        LIST_FOREACH (context, &pool->contexts, link)
-            if (context->device == device && taken < bytes)
-                taken += pool->source->take_unused(pool, context, bytes - taken, &releases->unused);
+    LIST_FOREACH (context, &pool->contexts, link) {
+        const struct source *source = context->source;
+        if (source->take_unused && context->device == device && taken < bytes)
+            taken += source->take_unused(pool, context, bytes - taken, &releases->unused);
+    }
     releases->bytes += taken;
     return taken;
 }
@@ -364,9 +365,8 @@ static bool give_back(struct pool *pool, struct device *device, size_t bytes, bo
     lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = device, .waits = RELEASE_UNLESS_BUSY};
     struct pool_block *block;
-    size_t unused = release_collect_unused(pool, device, bytes, &releases);
     /* A memory pool of the driver's cannot give back a page that a live block does not fill. */
-    size_t doubtful = pool->keeper->keeps_nothing ? unused : 0;
+    size_t doubtful = release_collect_unused(pool, device, bytes, &releases);
     while (releases.bytes - doubtful < bytes && (block = next_victim(pool, device)) &&
            add_victim(pool, &releases, block, bytes - (releases.bytes - doubtful)))
         continue;

@@ -157,12 +157,6 @@ static void pay(struct pool *pool, const char *call) {
     pool_unlock(pool);
 }
 
-/* From now on caches serve only the frees that they may. */
-static void grant_anew(struct pool *pool) {
-    pool_lock(pool);
-    pool_unlock(pool);
-}
-
 static void await_open_or_paid(struct pool *pool) {
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
     while (wait_is_owed() && atomic_load(&pool->captures) &&
@@ -198,7 +192,7 @@ void pool_submits(struct pool *pool, CUstream stream, const char *call) {
     if (may_call)
         pool_gate_leave(pool);
     if (answer & (ORDER_SEVERAL | ORDER_SOLE))
-        grant_anew(pool);
+        pool_grant_anew(pool);
     if (answer & ORDER_PAY)
         pool_pay(pool, call);
 }
@@ -211,7 +205,7 @@ void wait_precedes_own_work(struct pool *pool) {
     if (answer & ORDER_PAY)
         order_pay(&pool->order, note_failure, pool);
     if (answer & (ORDER_SEVERAL | ORDER_SOLE))
-        grant_anew(pool);
+        pool_grant_anew(pool);
 }
 
 void wait_precedes_own_stream(struct pool *pool, const struct context *context, CUstream own) {
@@ -271,7 +265,7 @@ void pool_crossed(struct pool *pool, CUstream stream) {
     if (!recorded)
         pool_reason_stays(pool, WAIT_REASON_contexts);
     else
-        grant_anew(pool);
+        pool_grant_anew(pool);
 }
 
 /* With the lock all frees are counted, also those that caches have served. */

@@ -23,6 +23,11 @@ CUresult source_allocate_other(const struct driver *driver, const struct pool_ki
                                      : driver->mem_alloc_managed(pointer, size, kind->flags);
 }
 
+bool source_is_hosts(const struct pool_kind *kind) {
+    return kind->memory == POOL_HOST ||
+           (kind->memory == POOL_MANAGED && kind->flags == CU_MEM_ATTACH_HOST);
+}
+
 const char *source_call_name(const struct pool_kind *kind) {
     switch (kind->memory) {
     case POOL_HOST:

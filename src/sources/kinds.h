@@ -11,6 +11,9 @@ extern const struct pool_kind kind_device;
  * host memory. Lock not held. */
 CUresult source_allocate_other(const struct driver *driver, const struct pool_kind *kind,
                                size_t size, CUdeviceptr *pointer);
+/* Whether the processor may write to such memory at any time: what is managed and not attached to
+ * the host it may not touch on some machines while a kernel runs. */
+bool source_is_hosts(const struct pool_kind *kind);
 /* The driver function that allocates, for reports. */
 const char *source_call_name(const struct pool_kind *kind);
 
