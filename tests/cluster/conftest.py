@@ -20,7 +20,7 @@ from cluster import Cluster, missing  # pylint: disable=wrong-import-position  #
 ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 PLUGIN, LIBRARY, COMMAND = (BUILD / "src" / name for name in ("slurm/poolcuda_spank.so", "interpose/libpoolcuda.so", "cli/poolcuda"))
-SAMPLES = BUILD / "samples"
+SAMPLES, PROGRAMS = BUILD / "samples", BUILD / "tests/programs"
 DRIVER, RUNTIME = BUILD / "subprojects/simcuda/driver", BUILD / "subprojects/simcuda/runtime"
 # Of programs on the simulated GPU.
 SIMULATED = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "SIMCUDA_COST": "0"}

@@ -1,6 +1,7 @@
 """srun --poolcuda on a cluster of three nodes: tasks are pooled, nothing else is, and the step's last line tells what came
 of it."""
 
+import collections
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import tempfile
 import guard
 import pytest
 from cluster import NODES, USERS
-from conftest import COMMAND, DRIVER, LIBRARY, ROOT, RUNTIME, SAMPLES, SIMULATED
+from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
 from steps import environment_of, has_ended, last_lines, ranks_in, report, sbatch, states, sums
 
 sys.path.append(str(ROOT / "tests/docs"))
@@ -114,6 +115,26 @@ def test_the_collectives_of_openmpi_with_shared_and_pinned_memory_give_the_same_
     counters = report(folder)["counters"]
     # those of pinned memory are in both
     assert (counters["malloc_calls"], counters["host_calls"]) == (3 * ranks * rounds, 2 * ranks * rounds)
+
+
+def test_eight_ranks_of_a_step_finish_on_a_gpu_that_has_room_for_the_idle_memory_of_five(cluster):
+    ranks, fit, env = 8, 5, {**SIMULATED, "SIMCUDA_MEMORY": "256M", "SIMCUDA_SHARED": str(cluster.work / "gpu")}
+
+    def step(count, name, tries, *options, **more):
+        rank = f"{name}.$1" if count == 1 else name
+        script = f'exec {PROGRAMS}/ranks ${{1:-$SLURM_PROCID}} {count} {cluster.work}/{rank} {tries}'
+        return cluster.run("srun", "-w", "n1", "-n", count, "--wait=0", "--kill-on-bad-exit=0", *options, "sh", "-c", script, "sh",
+                           *more.pop("arguments", ()), env=env, cwd=cluster.work, **more)
+
+    alone = sum((sums(step(1, "alone", 1, arguments=[rank])) for rank in range(ranks)), collections.Counter())
+    assert len(alone) == ranks and sums(step(ranks, "native", 1)) == alone
+    kept = sums(step(ranks, "kept", 3, "--poolcuda", *(f"--poolcuda-set=POOLCUDA_{name}" for name in ("SHARE=0", "THROTTLE_RATIO=1")),
+                     code=1))
+    assert kept.pop("out of memory") >= ranks - fit and kept and not kept - alone
+    # another rank's help may come too late, on a busy machine; who shows life is asked again
+    given = step(ranks, "given", 1 << 31, "--poolcuda")
+    assert sums(given) == alone
+    assert report(cluster.work / f"poolcuda-figures/{ranks + 3}.0")["counters"]["given_up_bytes"] > 0
 
 
 def allocations(file):
