@@ -180,11 +180,11 @@ class Cluster:
             before = ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
         return [*before, *map(str, command)], {**self.base(), **(env or {})}
 
-    def start_command(self, *command, user=None, env=None, cwd=None):
+    def start_command(self, *command, user=None, env=None, cwd=None, **options):
         """A Popen of it, whose output and errors are one text."""
         command, environment = self.command(command, user, env)
         return subprocess.Popen(command, env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
     def run(self, *command, user=None, env=None, cwd=None, code=0):
         command, environment = self.command(command, user, env)
