@@ -27,7 +27,8 @@ MPI_HEADER = pathlib.Path(f"/usr/lib/{os.uname().machine}-linux-gnu/openmpi/incl
 
 
 @pytest.mark.in_every_run
-def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(cluster):
+def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(make_cluster, network_if_allowed):
+    cluster = make_cluster(network=network_if_allowed)
     command = ("srun", "-N", 3, "-n", 6)
     native = cluster.run(*command, SAMPLES / "varying", 3, env=SIMULATED, cwd=cluster.work)
     pooled = cluster.run(*command, "--poolcuda", SAMPLES / "varying", 3, env=SIMULATED, cwd=cluster.work)
@@ -41,6 +42,7 @@ def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(clu
     assert f"{counters['malloc_hits']} of {counters['malloc_calls']} allocations" in pooled.stderr
     hosts = {json.loads(path.read_text())["process"]["host"] for path in folder.iterdir()}
     assert hosts == (set(NODES) if cluster.has_hosts else {socket.gethostname()})
+    assert not network_if_allowed or all(network_if_allowed.received(node) for node in NODES)
 
 
 @pytest.mark.in_every_run
@@ -95,20 +97,27 @@ def test_sixty_four_ranks_on_three_nodes_print_the_same_bytes_and_are_reported_a
         assert ", 64 runs on " in guard.run([COMMAND, "report", folder], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("ranks, rounds", [(6, 20), (64, 5)])
-def test_the_collectives_of_openmpi_with_shared_and_pinned_memory_give_the_same_bytes_on_three_nodes(cluster, ranks, rounds):
+@pytest.mark.parametrize("ranks, rounds, addresses", [(6, 20, "shared"), (6, 20, "own"), (64, 5, "own")])
+def test_the_collectives_of_openmpi_with_shared_and_pinned_memory_give_the_same_bytes_on_three_nodes(make_cluster, request, ranks, rounds,
+                                                                                                     addresses):
     if not MPI_HEADER.exists():
         pytest.skip("OpenMPI's headers are not installed: package libopenmpi-dev")
+    network = request.getfixturevalue("network") if addresses == "own" else None
+    cluster = make_cluster(network=network)
     program = cluster.work / "collectives"
     guard.run(["mpicc", "-O1", "-Wall", "-Werror", ROOT / "tests/cluster/collectives.c", "-o", program, f"-L{RUNTIME}", "-l:libcudart.so.13",
                f"-Wl,-rpath-link,{DRIVER}"], check=True)
     command = ("srun", "--mpi=pmix", "-N", 3, "-n", ranks, "--overcommit")
-    # UCX: OpenMPI 4.1's own TCP crashes now and then as MPI begins, pooled or not, where nodes share an address, as here. UCX uses TCP
-    # where that is not the default, and prints an error when peers have left before it.
+    # UCX: OpenMPI 4.1's own TCP crashes now and then as MPI begins, not pooled, with an address for each node as well. UCX uses TCP where
+    # that is not the default, and prints an error when peers have left before it.
     env = {**SIMULATED, "OMPI_MCA_pml": "ucx", "OMPI_MCA_pml_ucx_tls": "any", "OMPI_MCA_pml_ucx_devices": "any", "OMPI_MCA_osc": "ucx",
            "UCX_TLS": "self,tcp", "UCX_LOG_LEVEL": "fatal", "OMPI_MCA_mpi_yield_when_idle": "1"}
     native = cluster.run(*command, program, rounds, env=env, cwd=cluster.work)
+    before = network and {node: network.received(node) for node in NODES}
     pooled = cluster.run(*command, "--poolcuda", program, rounds, env=env, cwd=cluster.work)
+    for node in NODES if network else ():
+        # A round's sums alone are so many bytes.
+        assert network.received(node) - before[node] > rounds * 4096 * 8
     assert native.stdout == pooled.stdout and native.stdout.startswith(f"{ranks} ranks, checksum ")
     folder = cluster.work / "poolcuda-figures/2.0"
     assert ranks_in(folder) == list(range(ranks))
