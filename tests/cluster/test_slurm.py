@@ -15,7 +15,7 @@ import tempfile
 import guard
 import pytest
 from cluster import NODES, USERS
-from conftest import COMMAND, DRIVER, LIBRARY, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
+from conftest import COMMAND, DRIVER, LIBRARY, PLUGIN, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
 from steps import environment_of, has_ended, last_lines, ranks_in, report, sbatch, states, sums
 
 sys.path.append(str(ROOT / "tests/docs"))
@@ -375,6 +375,20 @@ def test_the_commands_of_the_document_run_as_shown(cluster):
     for block in blocks:
         block.reason = ""
         run_block(block, cluster.work, environment)
+
+
+def test_the_line_of_plugstack_conf_that_the_document_shows_is_taken(cluster):
+    """With paths and a group that are there."""
+    (line,) = re.findall(r"^optional (\S+poolcuda_spank\.so .*)$", (ROOT / "docs/clusters.md").read_text(), re.M)
+    path, *arguments = line.split()
+    assert path.rpartition("/")[2] == PLUGIN.name
+    folder = next(argument.partition("=")[2] for argument in arguments if argument.startswith("folder="))
+    (group,) = [argument for argument in arguments if argument.startswith("allow=@")]
+    taken = " ".join(arguments).replace(folder, str(cluster.work / "site")).replace(group, "allow=@root")
+    cluster.write_plugstack(f"optional {PLUGIN} library={LIBRARY} command={COMMAND} {taken}\n")
+    done = cluster.run("srun", "--poolcuda", WORKING, 2, env=SIMULATED)
+    assert ": 1 rank: " in done.stderr and ranks_in(cluster.work / "site/1.0") == [0]
+    assert environment_of(cluster.run("srun", "--poolcuda", ENV))["POOLCUDA_PRESET"] == "vmm"
 
 
 @pytest.mark.in_every_run
