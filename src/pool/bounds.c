@@ -97,12 +97,11 @@ uint64_t decay_due(struct pool *pool, struct device *device) {
     return due;
 }
 
-/* Headroom: it is looked after when live memory grows.
- *
- * Idle memory is given up for it only if that restores it, and only for a new reason: since the
- * last time the program itself, or others on the device, have come to use more than ever. Else what
- * the program allocates and frees in a loop on a device that is nearly full would be given up,
- * allocated and given up again, and the device be no emptier for that. */
+/* Headroom is looked after when live memory grows. Idle memory is given up for it only if that
+ * restores it, and only for a new reason: since the last time the program itself, or others on the
+ * device, have come to use more than ever. Else what the program allocates and frees in a loop on a
+ * device that is nearly full would be given up, allocated and given up again, and the device be no
+ * emptier for that. */
 
 /* The share of `total` bytes that is kept free: for launches and all else that takes memory without
  * being asked for it, and for others that share it (throttle_ratio). */

@@ -25,8 +25,7 @@ static bool is_worth_it(const struct pool *pool, const struct context *context) 
  * smaller one. */
 static struct cache_bin *find_oversize(const struct cache_table *table, const struct site *site,
                                        size_t block_size, size_t size) {
-    unsigned at = cache_table_from(table, block_size);
-    for (; at < table->used_count; at++) {
+    for (unsigned at = cache_table_from(table, block_size); at < table->used_count; at++) {
         struct cache_bin *bin = cache_table_at(table, at);
         if (bin->block_size != block_size)
             break;

@@ -218,15 +218,9 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
 const struct source source_plain = {0};
 
 const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind) {
-    switch (kind->memory) {
-    case POOL_HOST:
-        return &keeper_host;
-    case POOL_MANAGED:
-        return &keeper_managed;
-    case POOL_DEVICE:
-        break;
-    }
-    return pool->keeper;
+    return kind->memory == POOL_HOST      ? &keeper_host
+           : kind->memory == POOL_MANAGED ? &keeper_managed
+                                          : pool->keeper;
 }
 
 /* What is in it is the keeper's. False without host memory. */

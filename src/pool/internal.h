@@ -131,8 +131,7 @@ static inline void pool_unlock_between(struct pool *pool) {
         futex_pause();
 }
 
-/* From now on caches serve only what they may as things are now, and this thread's goes on. Lock
- * not held. */
+/* Caches serve only what they may as things are now, and this thread's goes on. Lock not held. */
 static inline void pool_grant_anew(struct pool *pool) {
     lock_check_none();
     pool_lock(pool);

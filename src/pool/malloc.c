@@ -2,8 +2,7 @@
  * context is served by the first of these that can:
  *
  *  1. The thread's cache: an idle block of this site and size, without the pool's lock
- * (cache_quick.h). A miss that nothing idle could serve asks the driver from there, too
- * (cache_miss.c).
+ *     (cache_quick.h). A miss that nothing idle could serve asks the driver there (cache_miss.c).
  *  2. The idle store, under the lock: what the keeper takes for the site and size. A block must be
  *     at least as large as the request, at most reuse_ratio times larger, and exceed it by no more
  *     than the waste bound leaves (bounds.h).
@@ -118,9 +117,8 @@ static CUresult submit_clearing(struct pool *pool, struct context *context, CUde
 
 /* Clears memory that was used, for programs that count on fresh memory being zero. False: a capture
  * goes on, which forbids it. Lock not held.
- * The processor writes to the host's, which no work uses any more. A capture may begin on another
- * thread while the host waits: in relaxed mode that does it no harm
- * [cuda.h, cuThreadExchangeStreamCaptureMode]. */
+ * The processor writes to the host's, which no work uses any more. A capture may begin elsewhere
+ * meanwhile: in relaxed mode a wait does it no harm [cuda.h, cuThreadExchangeStreamCaptureMode]. */
 static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
     lock_check_none();
     struct order_fence *fence = NULL;
