@@ -419,6 +419,18 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
 
 /* --- for reports and tests --- */
 
+/* Lock held. */
+uint64_t region_beyond_ends(const struct idle_store *store) {
+    lock_check_held(LOCK_POOL);
+    uint64_t bytes = 0;
+    struct region *region;
+    if (store->regions)
+        RB_FOREACH (region, base_tree, &store->regions->by_base)
+            if (region->size > ROUND_PAGE && region->size % ROUND_PAGE && !has_live(region))
+                bytes += ROUND_PAGE - region->size % ROUND_PAGE;
+    return bytes;
+}
+
 static struct pool_block *largest_of(struct size_tree *bins) {
     struct pool_block *block = NULL;
     for (int bin = REGION_BINS - 1; bin >= 0 && !block; bin--)

@@ -239,6 +239,22 @@ static void bfc_gives_idle_regions_up_before_an_allocation_fails(void **state) {
     assert_true(stats_get(STATS_driver_frees) > 0);
 }
 
+/* A region that is no number of pages lies in such all the same. */
+static void bfc_counts_the_pages_of_idle_regions_as_free(void **state) {
+    (void)state;
+    size_t available, total;
+    start("bfc", "");
+    CUdeviceptr first = alloc(A, 200 * MIB), second = alloc(B, 47 * MIB);
+    assert_int_equal(stats_get(STATS_held_bytes), 248 * MIB); /* 8 of 256 MiB are left */
+    CUdeviceptr third = alloc(C, 3 * MIB + 512);
+    assert_int_equal(stats_get(STATS_held_bytes), (248 + 7) * MIB + 512);
+    release(third);
+    release(first);
+    release(second);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, total);
+}
+
 /* --- pytorch --- */
 
 /* What a first request of that size makes the pool hold. */
@@ -351,6 +367,24 @@ static void pytorch_serves_from_segments_of_the_other_kind_before_a_request_fail
     assert_int_equal(stats_get(STATS_oom_rescued), 1);
     assert_int_equal(stats_get(STATS_driver_frees), 0);
     release(other);
+}
+
+/* The driver knows no such size, and says that there is no memory. Nothing idle is given up for it.
+ */
+static void pytorch_answers_a_size_that_no_device_has_as_the_driver_does(void **state) {
+    (void)state;
+    struct call_site site = {.frames = {A}, .depth = 1};
+    CUdeviceptr pointer, live, idle_one;
+    start("pytorch", "");
+    live = alloc(A, 20 * MIB);
+    idle_one = alloc(A, 20 * MIB);
+    release(idle_one);
+    for (size_t bytes = SIZE_MAX - 3 * MIB; bytes > SIZE_MAX / 2; bytes += MIB / 8) {
+        CUresult answer = cuMemAlloc_v2(&pointer, bytes);
+        assert_int_equal(pool_malloc(pool, &pointer, bytes, &site), answer);
+    }
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    release(live);
 }
 
 /* --- paddle --- */
@@ -523,6 +557,7 @@ int main(void) {
         TEST(bfc_splits_blocks_and_merges_neighbours_at_once),
         TEST(bfc_fits_best),
         TEST(bfc_gives_idle_regions_up_before_an_allocation_fails),
+        TEST(bfc_counts_the_pages_of_idle_regions_as_free),
         TEST(pytorch_has_segments_of_2_mib_of_20_mib_and_of_whole_2_mib),
         TEST(pytorch_keeps_small_and_large_requests_apart),
         TEST(pytorch_cuts_blocks_of_small_segments_to_fit_and_of_large_ones_from_1_mib),
@@ -531,6 +566,7 @@ int main(void) {
         TEST(pytorch_gives_idle_segments_up_before_it_asks_for_less),
         TEST(pytorch_has_no_request_fail_that_the_device_could_serve),
         TEST(pytorch_serves_from_segments_of_the_other_kind_before_a_request_fails),
+        TEST(pytorch_answers_a_size_that_no_device_has_as_the_driver_does),
         TEST(paddle_waits_for_pending_frees_once_they_crowd_the_device),
         TEST(vmm_stitches_idle_pages_of_several_blocks),
         TEST(vmm_takes_no_more_pages_than_a_request_needs),
