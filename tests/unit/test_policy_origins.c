@@ -500,6 +500,40 @@ static void vmm_fails_for_good_when_too_few_chunks_are_left(void **state) {
     release(live);
 }
 
+static CUdeviceptr registered; /* freed while memory is mapped for a request */
+static CUresult (*map_itself)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
+                              unsigned long long);
+
+static CUresult map_after_free(CUdeviceptr address, size_t bytes, size_t offset,
+                               CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    CUdeviceptr pointer = registered;
+    registered = 0;
+    if (pointer) {
+        pool_taint(pool, pointer, POOL_TAINT_SYNC_MEMOPS);
+        release(pointer);
+    }
+    return map_itself(address, bytes, offset, handle, flags);
+}
+
+/* Another thread frees what the driver keeps state in for others: it lies in the chunk in which a
+ * request is to begin, which serves no request from then on. */
+static void vmm_knows_its_blocks_when_a_chunk_is_barred_as_it_grows(void **state) {
+    (void)state;
+    start("vmm", "");
+    CUdeviceptr live = alloc(A, MIB / 2), pointer;
+    registered = alloc(A, MIB / 2); /* and 1 MiB is idle at the end */
+    assert_int_equal(stats_get(STATS_held_bytes), 2 * MIB);
+    map_itself = driver.mem_map;
+    driver.mem_map = map_after_free;
+    pointer = alloc(B, 5 * MIB);
+    assert_int_equal(registered, 0);
+    assert_int_equal(pool_find_place(pool, pointer + 5 * MIB - 1).base, pointer);
+    assert_int_equal(cuMemsetD8_v2(pointer, 1, 5 * MIB), CUDA_SUCCESS);
+    release(pointer);
+    release(live);
+    release(alloc(B, 5 * MIB));
+}
+
 /* A thread that asks again and again for so many bytes, and how often it was served. */
 struct asking {
     size_t bytes;
@@ -574,6 +608,7 @@ int main(void) {
         TEST(vmm_lets_small_blocks_share_a_page),
         TEST(vmm_unmaps_only_after_the_work_that_used_a_block),
         TEST(vmm_fails_for_good_when_too_few_chunks_are_left),
+        TEST(vmm_knows_its_blocks_when_a_chunk_is_barred_as_it_grows),
         TEST(vmm_serves_whoever_finds_enough_beside_threads_that_find_too_little),
     };
     uint64_t (*hazards)(void);
