@@ -85,7 +85,7 @@ void region_remove(struct idle_store *store, struct pool_block *block); /* Lock 
  * none whose pages would be unmapped. NULL: there is none. O(n). */
 struct region *region_without_live(struct idle_store *store);
 /* What the driver has back with the regions without live blocks beyond their bytes: one that is
- * larger than a page fills the last of its pages in part, and has it alone. O(n). Lock held. */
+ * larger than a page has its last page alone, smaller ones share pages. O(n). Lock held. */
 uint64_t region_beyond_ends(const struct idle_store *store);
 /* The block, live or not, that contains an address; NULL if no region does. */
 struct pool_block *region_find(struct idle_store *store, uint64_t address);

@@ -255,6 +255,27 @@ static void bfc_counts_the_pages_of_idle_regions_as_free(void **state) {
     assert_int_equal(available, total);
 }
 
+/* The driver chooses the first pitch, and so makes that block itself: a small region of its own. */
+static void bfc_counts_a_page_as_free_once_none_of_its_small_regions_is_live(void **state) {
+    (void)state;
+    struct call_site site = {.frames = {A}, .depth = 1};
+    CUdeviceptr small[3];
+    size_t available, total, pitch;
+    start("bfc", "");
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pool_malloc_pitch(pool, &small[i], &pitch, 1000 + 512 * i, 30, 4, &site),
+                         CUDA_SUCCESS);
+    assert_int_equal(cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, total - 2 * MIB);
+    release(small[0]);
+    release(small[2]);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_true(available < total - MIB);
+    release(small[1]);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, total);
+}
+
 /* --- pytorch --- */
 
 /* What a first request of that size makes the pool hold. */
@@ -592,6 +613,7 @@ int main(void) {
         TEST(bfc_fits_best),
         TEST(bfc_gives_idle_regions_up_before_an_allocation_fails),
         TEST(bfc_counts_the_pages_of_idle_regions_as_free),
+        TEST(bfc_counts_a_page_as_free_once_none_of_its_small_regions_is_live),
         TEST(pytorch_has_segments_of_2_mib_of_20_mib_and_of_whole_2_mib),
         TEST(pytorch_keeps_small_and_large_requests_apart),
         TEST(pytorch_cuts_blocks_of_small_segments_to_fit_and_of_large_ones_from_1_mib),
