@@ -44,7 +44,7 @@ struct device_bounds {
 struct device_place {
     bool unified;    /* in the host's, or the host uses it as its own */
     bool limited;    /* by a control group, under the name `region` */
-    char region[32]; /* "drm/0000:01:00.0/" */
+    char region[32]; /* on the bus, without zeros before it: ":01:00.0/", "a:01:00.0/" */
 };
 /* Whether the device's kernels reach plain host memory. HOST_BY_ADDRESS: what they are given the
  * address of (HMM). HOST_ALWAYS: or it has the host's page tables (ATS), or nobody is to look. */

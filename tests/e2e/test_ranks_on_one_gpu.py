@@ -106,7 +106,7 @@ def test_ranks_keep_idle_memory_only_as_far_as_their_control_group_has_room_for_
     """As far as the group's files say: nothing simulated counts in them."""
     room = {"1G": 1 << 30, "30M": 30 * MIB}[left]
     for name, value in (("max", 1 << 30), ("current", (1 << 30) - room)):
-        (tmp_path / f"dmem.{name}").write_text(f"drm/0000:00:01.0/vram0 {value}\n")
+        (tmp_path / f"dmem.{name}").write_text(f"nvidia/0000:00:01.0/vidmem {value}\n")
     job = Job(tmp_path, SIMCUDA_MEMORY=str(1 << 30))
     job.prefix = ["unshare", "--mount", "sh", "-c", f'mount --bind {tmp_path} /sys/fs/cgroup && exec "$@"', "sh"]
     said, figures = job.pooled(tries=1)
