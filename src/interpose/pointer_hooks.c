@@ -170,6 +170,10 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
         else
             pool_taint(pool, place->base, POOL_TAINT_BUFFER_ID);
         break;
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: /* a truth value, of 1 or 4 bytes */
+        if (refuse_handle(place, true))
+            *(unsigned char *)data = 0;
+        break;
     default:
         break;
     }

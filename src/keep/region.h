@@ -84,6 +84,9 @@ void region_remove(struct idle_store *store, struct pool_block *block); /* Lock 
 /* A region without live blocks: for the driver's own free, which waits for what is deferred, so
  * none whose pages would be unmapped. NULL: there is none. O(n). */
 struct region *region_without_live(struct idle_store *store);
+/* What the driver has back with the regions without live blocks beyond their bytes: one that is
+ * larger than a page has its last page alone, smaller ones share pages. O(n). Lock held. */
+uint64_t region_beyond_ends(const struct idle_store *store);
 /* The block, live or not, that contains an address; NULL if no region does. */
 struct pool_block *region_find(struct idle_store *store, uint64_t address);
 /* Whether the block is all of its region. */

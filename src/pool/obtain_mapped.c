@@ -130,13 +130,22 @@ static void take_chunks(struct reservation *reservation, uint64_t from, size_t b
         chunks_add(chunks, reservation_take(reservation, at));
 }
 
+/* Whether the chunk that the tail lies in serves no request any more: while memory was mapped
+ * behind it, a block of the chunk was freed in which the driver keeps state for others. */
+static bool is_tail_barred(const struct growing *growing) {
+    lock_check_held(LOCK_POOL);
+    return growing->tail && growing->tail->region->tainted;
+}
+
 /* Makes the block that the request is to have of what has been mapped at base. NULL without host
- * memory. */
+ * memory, or if it cannot begin in the tail. */
 static struct pool_block *make_block(struct growing *growing) {
     lock_check_held(LOCK_POOL);
     struct pool *pool = growing->pool;
     struct context *context = growing->context;
     const struct request *request = growing->request;
+    if (is_tail_barred(growing))
+        return NULL;
     struct pool_block *block =
         ledger_add_region(pool, context, request->site, growing->base, growing->chunks.bytes);
     if (!block)
@@ -346,6 +355,19 @@ static void finish(struct growing *growing) {
     pool_count_released(growing->pool, growing->context->device, 1);
 }
 
+/* Unmaps what no block could be made of, while no other request may have its addresses. Lock held
+ * on entry and return, not in between. */
+static void unmap_again(struct growing *growing) {
+    lock_check_held(LOCK_POOL);
+    struct pool *pool = growing->pool;
+    size_t bytes = growing->chunks.bytes;
+    growing->chunks = (struct chunks){.first = NULL};
+    take_chunks(growing->reservation, growing->base, bytes, &growing->chunks);
+    pool_unlock(pool);
+    chunks_unmap(pool->driver, growing->base, bytes);
+    pool_lock(pool);
+}
+
 /* Makes the block, if all has been mapped; else the idle memory is as it was, but for what the
  * driver gets back. NULL: nothing has been made, and the request is not finished. */
 static struct pool_block *end(struct growing *growing, bool mapped) {
@@ -358,11 +380,8 @@ static struct pool_block *end(struct growing *growing, bool mapped) {
         reservation_add(reservation, chunk);
     }
     struct pool_block *block = mapped ? make_block(growing) : NULL;
-    if (mapped && !block) {
-        size_t bytes = growing->chunks.bytes;
-        growing->chunks = (struct chunks){.first = NULL};
-        take_chunks(reservation, growing->base, bytes, &growing->chunks);
-    }
+    if (mapped && !block)
+        unmap_again(growing);
     if (!block && growing->tail)
         ledger_keep(pool, free_tail(growing));
     reservation_claim_ends(reservation);
@@ -376,10 +395,8 @@ static struct pool_block *end(struct growing *growing, bool mapped) {
 }
 
 /* The driver gets back what does not suffice. */
-static void undo(struct growing *growing, bool mapped) {
+static void undo(struct growing *growing) {
     struct pool *pool = growing->pool;
-    if (mapped)
-        chunks_unmap(pool->driver, growing->base, growing->chunks.bytes);
     growing->undone = chunks_release(pool->driver, &growing->chunks);
     pool_lock(pool);
     atomic_fetch_add(&pool->undone, growing->undone);
@@ -405,8 +422,8 @@ static CUresult grow(struct growing *growing, struct obtained *obtained) {
                                       .stitched = !growing->created};
         return result;
     }
-    undo(growing, mapped);
-    return mapped ? CUDA_ERROR_NOT_SUPPORTED : result; /* there is no host memory */
+    undo(growing);
+    return mapped ? CUDA_ERROR_NOT_SUPPORTED : result; /* no block could be made of it */
 }
 
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,

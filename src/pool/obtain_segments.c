@@ -43,9 +43,11 @@ static void ask_again(struct pool *pool, const struct request *request, struct o
     }
 }
 
-/* Whether the region takes no more of the device than the block would alone. */
-static bool takes_no_more(size_t size, size_t least) {
-    return size <= round_physical(least);
+/* What a region for the block alone takes; no less than the request where no multiple of a page is
+ * as large as that. */
+static size_t alone(size_t least) {
+    size_t size = round_physical(least);
+    return size ? size : least;
 }
 
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
@@ -53,10 +55,10 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     lock_check_none();
     obtained->size = within_bound(pool, request, region_size(least), least);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, obtained->size);
-    if (driver_refused(result) && !takes_no_more(obtained->size, least)) {
+    if (driver_refused(result) && obtained->size > alone(least)) {
         ask_again(pool, request, obtained, &result);
         if (driver_refused(result)) {
-            obtained->size = round_physical(least);
+            obtained->size = alone(least);
             result = pool->driver->mem_alloc(&obtained->pointer, obtained->size);
         }
     }

@@ -5,6 +5,7 @@
  * live or not. So what is idle of one class tells what is idle of the other, and however many
  * blocks there are, at most LOOKS of each class are looked at. Where that does not tell all, the
  * answer is the least that it can be: what can be had may be more, never less. */
+#include "keep/region.h"
 #include "pool/internal.h"
 
 enum { LOOKS = 1024 };
@@ -81,12 +82,23 @@ static uint64_t worth(const struct device *device, uint64_t idle_bytes) {
     return large.worth + (looks_at_small ? small.worth : least_worth_of_small(device, &large));
 }
 
+/* Suballocations can be had as they are. */
+static uint64_t worth_of_regions(struct pool *pool, const struct device *device) {
+    uint64_t bytes = device_idle(device);
+    const struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        bytes += context->device == device ? region_beyond_ends(&context->store) : 0;
+    return bytes;
+}
+
 uint64_t pages_idle(struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
     uint64_t unused = 0;
     const struct context *context;
-    if (!device_idle(device) || pool->keeper->cuts) /* suballocations can be had as they are */
-        return device_idle(device);
+    if (!device_idle(device))
+        return 0;
+    if (pool->keeper->cuts)
+        return worth_of_regions(pool, device);
     LIST_FOREACH (context, &pool->contexts, link)
         unused += context->device == device ? context->store.unused : 0;
     if (!ledger_index(pool))

@@ -12,7 +12,14 @@ enum { BYTES = 2 << 20 };
 
 static void by_ipc(CUdeviceptr block) {
     CUipcMemHandle handle;
-    CHECK(cuIpcGetMemHandle(&handle, block));
+    int capable = 0;
+    CHECK(cuPointerGetAttribute(&capable, CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE, block));
+    CUresult result = cuIpcGetMemHandle(&handle, block);
+    if (capable != (result == CUDA_SUCCESS)) {
+        fprintf(stderr, "whether there can be a handle is told wrongly: %d\n", capable);
+        exit(3);
+    }
+    CHECK(result);
 }
 
 static void by_dma_buf(CUdeviceptr block) {

@@ -239,6 +239,43 @@ static void bfc_gives_idle_regions_up_before_an_allocation_fails(void **state) {
     assert_true(stats_get(STATS_driver_frees) > 0);
 }
 
+/* A region that is no number of pages lies in such all the same. */
+static void bfc_counts_the_pages_of_idle_regions_as_free(void **state) {
+    (void)state;
+    size_t available, total;
+    start("bfc", "");
+    CUdeviceptr first = alloc(A, 200 * MIB), second = alloc(B, 47 * MIB);
+    assert_int_equal(stats_get(STATS_held_bytes), 248 * MIB); /* 8 of 256 MiB are left */
+    CUdeviceptr third = alloc(C, 3 * MIB + 512);
+    assert_int_equal(stats_get(STATS_held_bytes), (248 + 7) * MIB + 512);
+    release(third);
+    release(first);
+    release(second);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, total);
+}
+
+/* The driver chooses the first pitch, and so makes that block itself: a small region of its own. */
+static void bfc_counts_a_page_as_free_once_none_of_its_small_regions_is_live(void **state) {
+    (void)state;
+    struct call_site site = {.frames = {A}, .depth = 1};
+    CUdeviceptr small[3];
+    size_t available, total, pitch;
+    start("bfc", "");
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(pool_malloc_pitch(pool, &small[i], &pitch, 1000 + 512 * i, 30, 4, &site),
+                         CUDA_SUCCESS);
+    assert_int_equal(cuMemGetInfo_v2(&available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, total - 2 * MIB);
+    release(small[0]);
+    release(small[2]);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_true(available < total - MIB);
+    release(small[1]);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, total);
+}
+
 /* --- pytorch --- */
 
 /* What a first request of that size makes the pool hold. */
@@ -351,6 +388,24 @@ static void pytorch_serves_from_segments_of_the_other_kind_before_a_request_fail
     assert_int_equal(stats_get(STATS_oom_rescued), 1);
     assert_int_equal(stats_get(STATS_driver_frees), 0);
     release(other);
+}
+
+/* The driver knows no such size, and says that there is no memory. Nothing idle is given up for it.
+ */
+static void pytorch_answers_a_size_that_no_device_has_as_the_driver_does(void **state) {
+    (void)state;
+    struct call_site site = {.frames = {A}, .depth = 1};
+    CUdeviceptr pointer, live, idle_one;
+    start("pytorch", "");
+    live = alloc(A, 20 * MIB);
+    idle_one = alloc(A, 20 * MIB);
+    release(idle_one);
+    for (size_t bytes = SIZE_MAX - 3 * MIB; bytes > SIZE_MAX / 2; bytes += MIB / 8) {
+        CUresult answer = cuMemAlloc_v2(&pointer, bytes);
+        assert_int_equal(pool_malloc(pool, &pointer, bytes, &site), answer);
+    }
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    release(live);
 }
 
 /* --- paddle --- */
@@ -466,6 +521,40 @@ static void vmm_fails_for_good_when_too_few_chunks_are_left(void **state) {
     release(live);
 }
 
+static CUdeviceptr registered; /* freed while memory is mapped for a request */
+static CUresult (*map_itself)(CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle,
+                              unsigned long long);
+
+static CUresult map_after_free(CUdeviceptr address, size_t bytes, size_t offset,
+                               CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    CUdeviceptr pointer = registered;
+    registered = 0;
+    if (pointer) {
+        pool_taint(pool, pointer, POOL_TAINT_SYNC_MEMOPS);
+        release(pointer);
+    }
+    return map_itself(address, bytes, offset, handle, flags);
+}
+
+/* Another thread frees what the driver keeps state in for others: it lies in the chunk in which a
+ * request is to begin, which serves no request from then on. */
+static void vmm_knows_its_blocks_when_a_chunk_is_barred_as_it_grows(void **state) {
+    (void)state;
+    start("vmm", "");
+    CUdeviceptr live = alloc(A, MIB / 2), pointer;
+    registered = alloc(A, MIB / 2); /* and 1 MiB is idle at the end */
+    assert_int_equal(stats_get(STATS_held_bytes), 2 * MIB);
+    map_itself = driver.mem_map;
+    driver.mem_map = map_after_free;
+    pointer = alloc(B, 5 * MIB);
+    assert_int_equal(registered, 0);
+    assert_int_equal(pool_find_place(pool, pointer + 5 * MIB - 1).base, pointer);
+    assert_int_equal(cuMemsetD8_v2(pointer, 1, 5 * MIB), CUDA_SUCCESS);
+    release(pointer);
+    release(live);
+    release(alloc(B, 5 * MIB));
+}
+
 /* A thread that asks again and again for so many bytes, and how often it was served. */
 struct asking {
     size_t bytes;
@@ -523,6 +612,8 @@ int main(void) {
         TEST(bfc_splits_blocks_and_merges_neighbours_at_once),
         TEST(bfc_fits_best),
         TEST(bfc_gives_idle_regions_up_before_an_allocation_fails),
+        TEST(bfc_counts_the_pages_of_idle_regions_as_free),
+        TEST(bfc_counts_a_page_as_free_once_none_of_its_small_regions_is_live),
         TEST(pytorch_has_segments_of_2_mib_of_20_mib_and_of_whole_2_mib),
         TEST(pytorch_keeps_small_and_large_requests_apart),
         TEST(pytorch_cuts_blocks_of_small_segments_to_fit_and_of_large_ones_from_1_mib),
@@ -531,6 +622,7 @@ int main(void) {
         TEST(pytorch_gives_idle_segments_up_before_it_asks_for_less),
         TEST(pytorch_has_no_request_fail_that_the_device_could_serve),
         TEST(pytorch_serves_from_segments_of_the_other_kind_before_a_request_fails),
+        TEST(pytorch_answers_a_size_that_no_device_has_as_the_driver_does),
         TEST(paddle_waits_for_pending_frees_once_they_crowd_the_device),
         TEST(vmm_stitches_idle_pages_of_several_blocks),
         TEST(vmm_takes_no_more_pages_than_a_request_needs),
@@ -538,6 +630,7 @@ int main(void) {
         TEST(vmm_lets_small_blocks_share_a_page),
         TEST(vmm_unmaps_only_after_the_work_that_used_a_block),
         TEST(vmm_fails_for_good_when_too_few_chunks_are_left),
+        TEST(vmm_knows_its_blocks_when_a_chunk_is_barred_as_it_grows),
         TEST(vmm_serves_whoever_finds_enough_beside_threads_that_find_too_little),
     };
     uint64_t (*hazards)(void);
