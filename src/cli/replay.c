@@ -3,6 +3,7 @@
 #include "cli/simulated.h"
 #include "clock.h"
 #include "driver/driver.h"
+#include "format.h"
 #include "observe/stats.h"
 #include "pool/policy.h"
 
@@ -51,6 +52,7 @@ struct player {
     bool keeps_all;   /* the pool, of idle memory: none is in the driver's */
     uint64_t held;
     uint64_t live, peak_live, native_calls, modelled_ns, host_ns;
+    uint64_t asked_ns, asked_held; /* when it was last asked whether the replay is hopeless */
     struct replay_result result;
     int report; /* the pipe's writing end */
 };
@@ -93,25 +95,60 @@ static void check(const struct player *player, CUresult result, const char *call
 
 /* --- starting --- */
 
+/* A driver that was loaded, and not started yet: `ready`, or `error` says why not. */
+struct loaded {
+    bool ready;
+    struct driver driver;
+    struct calls calls;
+    char error[256];
+};
+
 static void *library;
 
 static void *find_symbol(const char *name) {
     return dlsym(library, name);
 }
 
-static void load(struct player *player) {
+static void load(struct loaded *loaded, bool gpu) {
     char path[4096] = "libcuda.so.1";
-    if (!player->settings->gpu && !simulated_driver(path, sizeof path))
-        give_up(player, "the simulated GPU's driver is not installed");
+    if (!gpu && !simulated_driver(path, sizeof path)) {
+        format(loaded->error, sizeof loaded->error, "the simulated GPU's driver is not installed");
+        return;
+    }
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        give_up(player, "%s", dlerror());
-#define LOAD(field, name, parameters) *(void **)&player->calls.field = dlsym(library, #name);
+    if (!library) {
+        format(loaded->error, sizeof loaded->error, "%s", dlerror());
+        return;
+    }
+#define LOAD(field, name, parameters) *(void **)&loaded->calls.field = dlsym(library, #name);
     CALLS(LOAD)
 #undef LOAD
-    *(void **)&player->calls.modelled_ns = dlsym(library, "simcuda_modelled_ns");
-    if (!driver_fill(&player->driver, find_symbol) || !player->calls.memset)
-        give_up(player, "%s lacks functions that the pool needs", path);
+    *(void **)&loaded->calls.modelled_ns = dlsym(library, "simcuda_modelled_ns");
+    loaded->ready = driver_fill(&loaded->driver, find_symbol) && loaded->calls.memset;
+    if (!loaded->ready)
+        format(loaded->error, sizeof loaded->error, "%s lacks functions that the pool needs", path);
+}
+
+/* The parent loads the simulated driver once for all its children, as that takes longer than
+ * a short trace's replay. Each child starts it anew. A real driver is loaded where it is used, as
+ * nobody promises that it could be loaded before a fork. */
+static struct loaded simulated;
+
+static void load_for_children(void) {
+    unsetenv("SIMCUDA_REPORT"); /* this process uses no GPU, which it would report at its end */
+    if (!simulated.ready)
+        load(&simulated, false);
+}
+
+static void take_driver(struct player *player) {
+    struct loaded own = {.ready = false};
+    if (player->settings->gpu)
+        load(&own, true);
+    const struct loaded *loaded = player->settings->gpu ? &own : &simulated;
+    if (!loaded->ready)
+        give_up(player, "%s", loaded->error);
+    player->driver = loaded->driver;
+    player->calls = loaded->calls;
 }
 
 static void set_number(const char *name, uint64_t value) {
@@ -129,9 +166,8 @@ static void start_device(struct player *player) {
         set_number("SIMCUDA_MEMORY", player->settings->memory);
         set_number("SIMCUDA_DEVICES", trace->device_count);
         set_number("SIMCUDA_COST", 2);
-        unsetenv("SIMCUDA_REPORT");
     }
-    load(player);
+    take_driver(player);
     check(player, player->calls.init(0), "cuInit");
     check(player, player->calls.device_count(&player->device_count), "cuDeviceGetCount");
     if (trace->device_count > (uint32_t)player->device_count)
@@ -425,10 +461,17 @@ static void sum_up(struct player *player, size_t events) {
         stats_get(STATS_free_waited) + stats_get(STATS_waits_paid) + stats_get(STATS_fences_waited);
 }
 
+/* Asked when the model's time or the memory held has grown, else now and then: what a call that
+ * the pool serves itself takes adds up. */
 static bool is_hopeless(struct player *player, size_t events) {
+    enum { ASK_EVERY = 256 };
     const struct replay_settings *settings = player->settings;
-    if (!settings->is_hopeless)
+    if (!settings->is_hopeless ||
+        (events % ASK_EVERY != 0 && player->modelled_ns == player->asked_ns &&
+         player->result.peak_held_bytes == player->asked_held))
         return false;
+    player->asked_ns = player->modelled_ns;
+    player->asked_held = player->result.peak_held_bytes;
     sum_up(player, events);
     return settings->is_hopeless(&player->result, settings->state);
 }
@@ -448,7 +491,7 @@ static void note_part(struct player *player, size_t events) {
 
 /* Not inlined, so that a tool can count what it costs by its name. */
 __attribute__((noinline)) static void replay_in_child(struct player *player) {
-    enum { TELL_EVERY = 2048, ASK_EVERY = 256 };
+    enum { TELL_EVERY = 2048 };
     const struct trace *trace = player->trace;
     size_t i = 0;
     start(player);
@@ -459,7 +502,7 @@ __attribute__((noinline)) static void replay_in_child(struct player *player) {
             tell(player, &(struct message){.kind = PROGRESS,
                                            .share = (double)i / (double)trace->event_count});
         note_part(player, ++i);
-        if (i % ASK_EVERY == 0 && is_hopeless(player, i))
+        if (is_hopeless(player, i))
             break;
     }
     sum_up(player, i);
@@ -506,6 +549,8 @@ bool replay_run(const struct trace *trace, const struct replay_settings *setting
                 struct replay_result *result, void (*progress)(double share, void *state),
                 void *state, char *error, size_t error_size) {
     int ends[2];
+    if (!settings->gpu)
+        load_for_children();
     fflush(NULL);
     if (pipe(ends) != 0) {
         snprintf(error, error_size, "pipe: %s", strerror(errno));
