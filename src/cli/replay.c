@@ -242,6 +242,32 @@ static bool may_hold_other; /* than was noted last */
 HOLDING_CALLS(WATCH)
 #undef WATCH
 
+/* The pool asks for the current context in each of its calls. It is asked of the driver only after
+ * somebody may have changed it. */
+static CUcontext current;
+static bool current_is_known;
+
+static CUresult tell_current(CUcontext *context) {
+    if (!current_is_known) {
+        CUresult result = whole_driver.ctx_get_current(&current);
+        if (result != CUDA_SUCCESS)
+            return result;
+        current_is_known = true;
+    }
+    *context = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult watch_push(CUcontext context) {
+    current_is_known = false;
+    return whole_driver.ctx_push_current(context);
+}
+
+static CUresult watch_pop(CUcontext *context) {
+    current_is_known = false;
+    return whole_driver.ctx_pop_current(context);
+}
+
 static void watch_driver(struct driver *driver) {
     whole_driver = *driver;
 #define SET(field, parameters, arguments)                                                          \
@@ -249,6 +275,9 @@ static void watch_driver(struct driver *driver) {
         driver->field = watch_##field;
     HOLDING_CALLS(SET)
 #undef SET
+    driver->ctx_get_current = tell_current;
+    driver->ctx_push_current = watch_push;
+    driver->ctx_pop_current = watch_pop;
 }
 
 static void start(struct player *player) {
@@ -306,6 +335,7 @@ static void use_device(struct player *player, int device) {
         return;
     pay(player, "cuCtxSetCurrent");
     check(player, player->calls.set_current(player->contexts[device]), "cuCtxSetCurrent");
+    current_is_known = false;
     player->device = device;
 }
 
@@ -453,12 +483,17 @@ static void sum_up(struct player *player, size_t events) {
         result->driver_frees = result->waits = result->frees;
         return;
     }
-    result->hits = stats_get(STATS_malloc_hits);
-    result->driver_allocs = stats_get(STATS_driver_allocs);
-    result->driver_frees = stats_get(STATS_driver_frees);
-    result->map_calls = stats_get(STATS_map_calls);
-    result->waits =
-        stats_get(STATS_free_waited) + stats_get(STATS_waits_paid) + stats_get(STATS_fences_waited);
+    static const enum stats_counter counters[] = {
+        STATS_malloc_hits, STATS_driver_allocs, STATS_driver_frees,  STATS_map_calls,
+        STATS_free_waited, STATS_waits_paid,    STATS_fences_waited,
+    };
+    uint64_t values[sizeof counters / sizeof counters[0]];
+    stats_get_several(counters, sizeof counters / sizeof counters[0], values);
+    result->hits = values[0];
+    result->driver_allocs = values[1];
+    result->driver_frees = values[2];
+    result->map_calls = values[3];
+    result->waits = values[4] + values[5] + values[6];
 }
 
 /* Asked when the model's time or the memory held has grown, else now and then: what a call that
