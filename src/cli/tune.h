@@ -21,8 +21,8 @@ struct tune_setting {
     bool cached;        /* threads' caches serve allocations and frees */
     unsigned per_call;  /* instructions of a malloc or free that no cache serves */
     struct pool_config config;
-    bool complete;      /* replayed to the end: else it cannot be the best */
-    bool front;         /* no other makes fewer driver calls and holds no more */
+    bool complete; /* replayed to the end: else it cannot be the best */
+    bool front;    /* no other makes fewer driver calls and holds no more */
     struct replay_result result;
 };
 

@@ -445,14 +445,14 @@ static int tune(struct session *session) {
         say("out of memory");
         return 1;
     }
-    session->tune.wish = (struct tune_wish){.most = most_held(session),
-                                            .strictly = arguments->most,
-                                            .any = arguments->any,
-                                            .gpu = arguments->settings.gpu,
-                                            .program_seconds = seconds_of_trace(session->trace),
-                                            .allocations =
-                                                count_events(session->trace, TRACE_ALLOC),
-                                            .frees = count_events(session->trace, TRACE_FREE)};
+    session->tune.wish =
+        (struct tune_wish){.most = most_held(session),
+                           .strictly = arguments->most,
+                           .any = arguments->any,
+                           .gpu = arguments->settings.gpu,
+                           .program_seconds = seconds_of_trace(session->trace),
+                           .allocations = count_events(session->trace, TRACE_ALLOC),
+                           .frees = count_events(session->trace, TRACE_FREE)};
     if (!search(session))
         return 1;
     tune_judge(&session->tune);
