@@ -26,14 +26,15 @@ struct thread_marks {
 extern _Thread_local struct thread_marks thread_marks
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 
+/* How many threads have a number. */
+extern _Atomic uint32_t thread_numbers_given __attribute__((visibility("hidden")));
 /* This thread's number, from 1: of no other thread, nor of one that has ended, though that may have
  * had the same addresses. */
-uint32_t thread_number_given(void);
 static inline uint32_t thread_number(void) {
-    return thread_marks.number ? thread_marks.number : thread_number_given();
+    if (__builtin_expect(!thread_marks.number, 0))
+        thread_marks.number = 1 + atomic_fetch_add(&thread_numbers_given, 1);
+    return thread_marks.number;
 }
-/* How many numbers have been given. */
-extern _Atomic uint32_t thread_numbers_given __attribute__((visibility("hidden")));
 static inline uint32_t thread_numbers(void) {
     return atomic_load_explicit(&thread_numbers_given, memory_order_relaxed);
 }

@@ -31,13 +31,14 @@ __attribute__((noinline)) static CUresult alloc(CUdeviceptr *pointer, size_t byt
     if (known ? alloc_recorded(pointer, bytes, known)
               : !thread_marks.any && beyond_hit(pointer, bytes, return_address, frame))
         return CUDA_SUCCESS;
-    REQUIRE_DRIVER(cuMemAlloc_v2);
+    if (!real_has(HOOK_cuMemAlloc_v2, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAlloc_v2)(pointer, bytes);
     struct call_site site = {.frames = {known}, .depth = 1};
-    if (!known && !site_tag_find(&site))
-        caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
+    if (!known)
+        find_site(&site, return_address, frame);
     CUresult result = checked_malloc(pool, pointer, bytes, &site);
     record_alloc(result, pointer, bytes, &site, NULL);
     steer_look(pool, false);
@@ -79,12 +80,13 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
 
 CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t width, size_t height,
                                  unsigned int element) {
-    REQUIRE_DRIVER(cuMemAllocPitch_v2);
+    if (!real_has(HOOK_cuMemAllocPitch_v2, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAllocPitch_v2)(pointer, pitch, width, height, element);
     struct call_site site;
-    FIND_CALLER(&site);
+    find_caller(&site);
     CUresult result = checked_malloc_pitch(pool, pointer, pitch, width, height, element, &site);
     record_alloc(result, pointer, result == CUDA_SUCCESS ? *pitch * height : 0, &site, NULL);
     steer_look(pool, false);
@@ -95,7 +97,8 @@ CUresult hook_cuMemAllocPitch_v2(CUdeviceptr *pointer, size_t *pitch, size_t wid
 /* The whole way of a free. tried: quick_free, in vain. recorded: as that event, or UINT64_MAX. */
 __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tried,
                                                     uint64_t recorded) {
-    REQUIRE_DRIVER(cuMemFree_v2);
+    if (!real_has(HOOK_cuMemFree_v2, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
@@ -112,13 +115,13 @@ __attribute__((noinline)) static CUresult free_rest(CUdeviceptr pointer, bool tr
 
 /* While memory is checked. */
 static CUresult free_checked(CUdeviceptr pointer, uintptr_t return_address, uintptr_t frame) {
-    REQUIRE_DRIVER(cuMemFree_v2);
+    if (!real_has(HOOK_cuMemFree_v2, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemFree_v2)(pointer);
     struct call_site at;
-    if (!site_tag_find(&at))
-        caller_find(&at, return_address, frame, (unsigned)state_options()->site_depth);
+    find_site(&at, return_address, frame);
     uint64_t number = record_free(pointer, NULL);
     CUresult result = record_freed(checked_free(pool, pointer, &at), number, pointer);
     steer_look(pool, pointer && result == CUDA_SUCCESS);
@@ -152,7 +155,8 @@ CUresult hook_cuMemFree_v2(CUdeviceptr pointer) {
 }
 
 CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
-    REQUIRE_DRIVER(cuMemGetInfo_v2);
+    if (!real_has(HOOK_cuMemGetInfo_v2, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemGetInfo_v2)(free_bytes, total_bytes);
@@ -177,7 +181,8 @@ CUresult hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
 
 #define CURRENT_HOOK(name)                                                                         \
     CUresult hook_##name(CUcontext context) {                                                      \
-        REQUIRE_DRIVER(name);                                                                      \
+        if (!real_has(HOOK_##name, 0))                                                             \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         thread_number();                                                                           \
         return REAL(name)(context);                                                                \
     }
@@ -206,7 +211,8 @@ static struct pool *context_ending(CUcontext context, const char *call) {
 
 #define CONTEXT_HOOK(name)                                                                         \
     CUresult hook_##name(CUcontext context) {                                                      \
-        REQUIRE_DRIVER(name);                                                                      \
+        if (!real_has(HOOK_##name, 0))                                                             \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         struct pool *pool = context_ending(context, #name);                                        \
         CUresult result = REAL(name)(context);                                                     \
         if (pool)                                                                                  \
@@ -219,7 +225,8 @@ CONTEXT_HOOK(cuCtxDetach)
 
 #define RESET_HOOK(name)                                                                           \
     CUresult hook_##name(CUdevice device) {                                                        \
-        REQUIRE_DRIVER(name);                                                                      \
+        if (!real_has(HOOK_##name, 0))                                                             \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         struct pool *pool = state_begin_call();                                                    \
         if (pool) {                                                                                \
             pool_end_begins(pool);                                                                 \
@@ -244,7 +251,8 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
  * come through a function. */
 #define RELEASE_HOOK(name)                                                                         \
     CUresult hook_##name(CUdevice device) {                                                        \
-        REQUIRE_DRIVER(name);                                                                      \
+        if (!real_has(HOOK_##name, 0))                                                             \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(device);                                                             \
@@ -282,7 +290,8 @@ static void green_ending(CUcontext context) {
 CUresult hook_cuGreenCtxDestroy(void *green_context) {
     CUcontext context = NULL;
     CUresult (*context_of)(CUcontext *, void *);
-    REQUIRE_DRIVER(cuGreenCtxDestroy);
+    if (!real_has(HOOK_cuGreenCtxDestroy, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     *(void **)&context_of = real_find("cuCtxFromGreenCtx");
     if (context_of && context_of(&context, green_context) == CUDA_SUCCESS)
         green_ending(context);

@@ -14,21 +14,18 @@
 #include "pool/cache_quick.h"
 #include "site_tag.h"
 
-#define REQUIRE_DRIVER(name)                                                                       \
-    do {                                                                                           \
-        if ((!real_load() && !real_stand_in(0)) || !REAL(name))                                    \
-            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
-    } while (0)
+/* The site of the hook's call with that return address and frame: the tag that the program has
+ * given, else its code. */
+static inline void find_site(struct call_site *site, uintptr_t return_address, uintptr_t frame) {
+    if (!site_tag_find(site))
+        caller_find(site, return_address, frame, (unsigned)state_options()->site_depth);
+}
 
-/* The site of this call: the tag that the program has given, else its code. A macro: both builtins
- * speak of the function they stand in, which entry.S has jumped to, so that they describe the
- * program's own call. */
-#define FIND_CALLER(site)                                                                          \
-    do {                                                                                           \
-        if (!site_tag_find(site))                                                                  \
-            caller_find(site, (uintptr_t)__builtin_return_address(0),                              \
-                        (uintptr_t)__builtin_dwarf_cfa(), (unsigned)state_options()->site_depth);  \
-    } while (0)
+/* The site of this call. Where it is inlined both builtins speak of the hook, which entry.S has
+ * jumped to, so that they describe the program's own call. */
+__attribute__((always_inline)) static inline void find_caller(struct call_site *site) {
+    find_site(site, (uintptr_t)__builtin_return_address(0), (uintptr_t)__builtin_dwarf_cfa());
+}
 
 /* What the driver is to be asked about where the program asks about `pointer`: POOL_NOWHERE for
  * memory that natively does not exist, an idle block or what lies behind the program's own

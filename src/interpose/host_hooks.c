@@ -14,27 +14,30 @@ static CUresult alloc_host(struct pool *pool, void **memory, size_t bytes, unsig
 }
 
 CUresult hook_cuMemHostAlloc(void **memory, size_t bytes, unsigned int flags) {
-    REQUIRE_DRIVER(cuMemHostAlloc);
+    if (!real_has(HOOK_cuMemHostAlloc, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct call_site site;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemHostAlloc)(memory, bytes, flags);
-    FIND_CALLER(&site);
+    find_caller(&site);
     return alloc_host(pool, memory, bytes, flags, "cuMemHostAlloc", &site);
 }
 
 CUresult hook_cuMemAllocHost_v2(void **memory, size_t bytes) {
-    REQUIRE_DRIVER(cuMemAllocHost_v2);
+    if (!real_has(HOOK_cuMemAllocHost_v2, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct call_site site;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAllocHost_v2)(memory, bytes);
-    FIND_CALLER(&site);
+    find_caller(&site);
     return alloc_host(pool, memory, bytes, POOL_HOST_PLAIN, "cuMemAllocHost", &site);
 }
 
 CUresult hook_cuMemFreeHost(void *memory) {
-    REQUIRE_DRIVER(cuMemFreeHost);
+    if (!real_has(HOOK_cuMemFreeHost, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemFreeHost)(memory);
@@ -48,7 +51,8 @@ CUresult hook_cuMemFreeHost(void *memory) {
 /* The driver's answer about host memory, which is INVALID_VALUE for what is idle. */
 #define ASK(name, memory, ...)                                                                     \
     do {                                                                                           \
-        REQUIRE_DRIVER(name);                                                                      \
+        if (!real_has(HOOK_##name, 0))                                                             \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \

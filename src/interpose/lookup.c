@@ -75,7 +75,7 @@ static CUresult give(const struct answer *answer, uintptr_t caller) {
 
 CUresult hook_cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags) {
     uintptr_t caller = (uintptr_t)__builtin_return_address(0);
-    if ((!real_load() && !real_stand_in(caller)) || !REAL(cuGetProcAddress))
+    if (!real_has(HOOK_cuGetProcAddress, caller))
         return CUDA_ERROR_NOT_INITIALIZED;
     struct answer answer = {REAL(cuGetProcAddress)(name, function, version, flags), name, function,
                             (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,
@@ -86,7 +86,7 @@ CUresult hook_cuGetProcAddress(const char *name, void **function, int version, c
 CUresult hook_cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags,
                                   void *status) {
     uintptr_t caller = (uintptr_t)__builtin_return_address(0);
-    if ((!real_load() && !real_stand_in(caller)) || !REAL(cuGetProcAddress_v2))
+    if (!real_has(HOOK_cuGetProcAddress_v2, caller))
         return CUDA_ERROR_NOT_INITIALIZED;
     struct answer answer = {REAL(cuGetProcAddress_v2)(name, function, version, flags, status), name,
                             function, (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0,

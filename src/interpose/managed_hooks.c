@@ -4,12 +4,13 @@
 
 /* From the first one on the program sees what work has done without a further call. */
 CUresult hook_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int flags) {
-    REQUIRE_DRIVER(cuMemAllocManaged);
+    if (!real_has(HOOK_cuMemAllocManaged, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct call_site site;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemAllocManaged)(pointer, bytes, flags);
-    FIND_CALLER(&site);
+    find_caller(&site);
     pool_reason_stays(pool, WAIT_REASON_managed);
     pool_pay(pool, "cuMemAllocManaged");
     CUresult result = pool_malloc_managed(pool, pointer, bytes, flags, &site);
@@ -31,7 +32,8 @@ static void correct(CUmem_range_attribute attribute, void *data) {
     do {                                                                                           \
         CUdeviceptr base;                                                                          \
         size_t requested;                                                                          \
-        REQUIRE_DRIVER(name);                                                                      \
+        if (!real_has(HOOK_##name, 0))                                                             \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \

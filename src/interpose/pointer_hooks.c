@@ -58,7 +58,8 @@ enum pool_pointer_state hook_find(struct pool *pool, CUdeviceptr pointer, CUdevi
 CUresult hook_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
     CUdeviceptr start;
     size_t size;
-    REQUIRE_DRIVER(cuMemGetAddressRange_v2);
+    if (!real_has(HOOK_cuMemGetAddressRange_v2, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuMemGetAddressRange_v2)(base, bytes, pointer);
@@ -112,7 +113,8 @@ static CUresult tell_refusal(const struct refusal *refusal, CUresult result) {
  * arguments are the call's, `pointer` among them. */
 #define SHARE(name, whole, reason, ...)                                                            \
     do {                                                                                           \
-        REQUIRE_DRIVER(name);                                                                      \
+        if (!real_has(HOOK_##name, 0))                                                             \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         struct pool *pool = state_begin_call();                                                    \
         if (!pool)                                                                                 \
             return REAL(name)(__VA_ARGS__);                                                        \
@@ -175,7 +177,8 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
 
 CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
                                     CUdeviceptr pointer) {
-    REQUIRE_DRIVER(cuPointerGetAttribute);
+    if (!real_has(HOOK_cuPointerGetAttribute, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuPointerGetAttribute)(data, attribute, pointer);
@@ -190,7 +193,8 @@ CUresult hook_cuPointerGetAttribute(void *data, CUpointer_attribute attribute,
 /* Unlike the single form, this one answers for no allocation as well, with null values [cuda.h]. */
 CUresult hook_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes,
                                      void **data, CUdeviceptr pointer) {
-    REQUIRE_DRIVER(cuPointerGetAttributes);
+    if (!real_has(HOOK_cuPointerGetAttributes, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuPointerGetAttributes)(count, attributes, data, pointer);
@@ -203,7 +207,8 @@ CUresult hook_cuPointerGetAttributes(unsigned int count, CUpointer_attribute *at
 
 CUresult hook_cuPointerSetAttribute(const void *value, CUpointer_attribute attribute,
                                     CUdeviceptr pointer) {
-    REQUIRE_DRIVER(cuPointerSetAttribute);
+    if (!real_has(HOOK_cuPointerSetAttribute, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     struct pool *pool = state_begin_call();
     if (!pool)
         return REAL(cuPointerSetAttribute)(value, attribute, pointer);

@@ -60,6 +60,12 @@ bool real_stands_in(const char *name, uintptr_t address);
 /* What the driver's cuGetProcAddress answers, NULL if nothing. */
 void *real_ask(const char *base, int version, bool per_thread);
 
+/* Whether there is a function to pass the hook's calls on to, or whoever stands in for the driver
+ * has one, as in real_stand_in. */
+static inline bool real_has(enum hook hook, uintptr_t caller) {
+    return (real_load() || real_stand_in(caller)) && real_entries[hook];
+}
+
 /* The real function behind a hook, called as REAL(cuMemFree_v2)(pointer). */
 #define REAL(name) ((real_##name##_function *)real_entries[HOOK_##name])
 

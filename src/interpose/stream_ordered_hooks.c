@@ -65,8 +65,8 @@ static CUresult allocate(const struct allocation *call, uintptr_t return_address
         return call_driver(call);
     struct call_site site = {.frames = {known}, .depth = 1};
     bool wanted = recorder_active() || state_options()->ordered;
-    if (wanted && !known && !site_tag_find(&site))
-        caller_find(&site, return_address, frame, (unsigned)state_options()->site_depth);
+    if (wanted && !known)
+        find_site(&site, return_address, frame);
     if (call->null_stream == CU_STREAM_PER_THREAD)
         pool_reason_stays(pool, WAIT_REASON_per_thread_stream);
     stats_add(STATS_async_calls, 1);
@@ -86,7 +86,8 @@ static CUresult allocate(const struct allocation *call, uintptr_t return_address
 
 #define ALLOC_HOOK(symbol, null)                                                                   \
     CUresult hook_##symbol(CUdeviceptr *pointer, size_t bytes, CUstream stream) {                  \
-        REQUIRE_DRIVER(symbol);                                                                    \
+        if (!real_has(HOOK_##symbol, 0))                                                           \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         return ALLOCATE(#symbol, REAL(symbol), NULL, pointer, bytes, NULL, stream, null);          \
     }
 ALLOC_HOOK(cuMemAllocAsync, CU_STREAM_LEGACY)
@@ -95,7 +96,8 @@ ALLOC_HOOK(cuMemAllocAsync_ptsz, CU_STREAM_PER_THREAD)
 #define ALLOC_FROM_POOL_HOOK(symbol, null)                                                         \
     CUresult hook_##symbol(CUdeviceptr *pointer, size_t bytes, CUmemoryPool memory_pool,           \
                            CUstream stream) {                                                      \
-        REQUIRE_DRIVER(symbol);                                                                    \
+        if (!real_has(HOOK_##symbol, 0))                                                           \
+            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         return ALLOCATE(#symbol, NULL, REAL(symbol), pointer, bytes, memory_pool, stream, null);   \
     }
 ALLOC_FROM_POOL_HOOK(cuMemAllocFromPoolAsync, CU_STREAM_LEGACY)
@@ -152,9 +154,7 @@ static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant
         return !*pointer;
     }
     struct call_site at;
-    if (!site_tag_find(&at))
-        caller_find(&at, place->return_address, place->frame,
-                    (unsigned)state_options()->site_depth);
+    find_site(&at, place->return_address, place->frame);
     uint64_t number = record_free(*pointer, meant);
     *result = record_freed(check_free(check, *pointer, &at), number, *pointer);
     return true;
@@ -187,11 +187,13 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
     }
 
 CUresult hook_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
-    REQUIRE_DRIVER(cuMemFreeAsync);
+    if (!real_has(HOOK_cuMemFreeAsync, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     return free_async(REAL(cuMemFreeAsync), pointer, stream, CU_STREAM_LEGACY, THIS_PLACE);
 }
 
 CUresult hook_cuMemFreeAsync_ptsz(CUdeviceptr pointer, CUstream stream) {
-    REQUIRE_DRIVER(cuMemFreeAsync_ptsz);
+    if (!real_has(HOOK_cuMemFreeAsync_ptsz, 0))
+        return CUDA_ERROR_NOT_INITIALIZED;
     return free_async(REAL(cuMemFreeAsync_ptsz), pointer, stream, CU_STREAM_PER_THREAD, THIS_PLACE);
 }

@@ -70,24 +70,28 @@ static uint32_t at_most(uint32_t count, uint32_t most) {
     return count < most ? count : most;
 }
 
+static struct page_part part(const struct stats_page *page, const void *place, size_t bytes) {
+    return (struct page_part){(size_t)((const char *)place - (const char *)page), bytes};
+}
+
 size_t stats_page_parts(const struct stats_page *page, struct page_part parts[PAGE_PARTS]) {
     size_t count = 0;
-#define PART(place, bytes)                                                                         \
-    parts[count++] = (struct page_part){offsetof(struct stats_page, place), bytes}
-    PART(banner, offsetof(struct stats_page, modules));
-    PART(modules, at_most(page->module_count, PAGE_MODULES) * sizeof page->modules[0]);
-    PART(tags, at_most(page->tag_count, PAGE_TAGS) * sizeof page->tags[0]);
+    parts[count++] = part(page, page->banner, offsetof(struct stats_page, modules));
+    parts[count++] = part(page, page->modules,
+                          at_most(page->module_count, PAGE_MODULES) * sizeof page->modules[0]);
+    parts[count++] =
+        part(page, page->tags, at_most(page->tag_count, PAGE_TAGS) * sizeof page->tags[0]);
     for (size_t i = 0; i < PAGE_DEVICES; i++)
         if (page->devices_used >> i & 1)
-            PART(devices[i], sizeof page->devices[i]);
+            parts[count++] = part(page, &page->devices[i], sizeof page->devices[i]);
     if (page->trace[0])
-        PART(trace, sizeof page->trace);
+        parts[count++] = part(page, page->trace, sizeof page->trace);
     if (page->file[0])
-        PART(file, sizeof page->file);
+        parts[count++] = part(page, page->file, sizeof page->file);
     if (page->command_line.size)
-        PART(command_line, sizeof page->command_line);
-    PART(sites, at_most(page->site_count, PAGE_SITES) * sizeof page->sites[0]);
-#undef PART
+        parts[count++] = part(page, &page->command_line, sizeof page->command_line);
+    parts[count++] =
+        part(page, page->sites, at_most(page->site_count, PAGE_SITES) * sizeof page->sites[0]);
     return count;
 }
 

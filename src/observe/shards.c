@@ -3,8 +3,8 @@
 #include <string.h>
 
 void shards_add(struct stats_sums *sum, const struct stats_shard *shard) {
-#define SHARD_SUM(sum_, what) sum->sum_ += stats_read(&shard->sum_);
-#include "observe/counters.def"
+    for (int i = 0; i < STATS_SHARD_SUMS; i++)
+        sum->of[i] += stats_read(&shard->sums[i]);
 }
 
 struct stats_sums shards_sum(const struct stats_shard *shards, int device) {
@@ -25,7 +25,8 @@ static uint64_t at_least_none(uint64_t value) {
 
 struct stats_figures shards_device(const struct stats_shard *shards,
                                    const struct stats_device *devices, int device) {
-    const struct stats_sums sums = shards_sum(shards, device), *sum = &sums;
+    const struct stats_sums sum = shards_sum(shards, device);
+    const uint64_t *sums = sum.of;
     return (struct stats_figures){
 #define DEVICE_FIGURE(name, sums, help)                                                            \
     .name = at_least_none(stats_read(&devices[device].name) + (sums)),
@@ -48,6 +49,7 @@ struct stats_figures shards_devices(const struct stats_shard *shards,
 
 uint64_t shards_count(const struct stats_sums *sum, const struct stats_figures *all,
                       enum stats_counter counter) {
+    const uint64_t *sums = sum->of;
 #define SUMMED_COUNTER(field, sums, help)                                                          \
     if (counter == STATS_##field)                                                                  \
         return sums;

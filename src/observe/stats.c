@@ -307,7 +307,7 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
 void stats_shard_end(struct stats_shard *shard, struct stats_device *device) {
     lock_check_held(LOCK_POOL);
     struct stats_sums of_shard = {0};
-    const struct stats_sums *sum = &of_shard;
+    const uint64_t *sums = of_shard.of;
     shards_add(&of_shard, shard);
     shard->device = 0;
 #define DEVICE_FIGURE(name, sums, help)   stats_grow(&device->name, sums);

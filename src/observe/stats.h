@@ -90,11 +90,12 @@ struct stats_cost {
 };
 enum { STATS_SIZES = 40 }; /* of blocks from 2^i bytes to twice that; the last: all from there on */
 
-enum {
-#define SHARD_SUM(sum, what) +1
-    STATS_SHARD_SUMS = 0
+enum stats_sum {
+#define SHARD_SUM(sum, what) SUM_##sum,
 #include "observe/counters.def"
-    ,
+    STATS_SHARD_SUMS
+};
+enum {
     STATS_SHARD_LINES = 128, /* bytes of a pair of cache lines: no two shards share one */
     STATS_SHARD_UNUSED = (STATS_SHARD_LINES - (8 * STATS_SHARD_SUMS + 4) % STATS_SHARD_LINES) / 4
 };
@@ -103,8 +104,7 @@ enum {
  * and its device's stats say: they are right only with all shards added. So a hit writes to no line
  * of memory that another thread writes to, and readers still see all of it at once. */
 struct stats_shard {
-#define SHARD_SUM(sum, what) _Atomic uint64_t sum;
-#include "observe/counters.def"
+    _Atomic uint64_t sums[STATS_SHARD_SUMS];
     _Atomic uint32_t device; /* 1 + index into the page's devices; 0: unused */
     uint32_t unused[STATS_SHARD_UNUSED];
 };
@@ -112,8 +112,7 @@ _Static_assert(sizeof(struct stats_shard) % STATS_SHARD_LINES == 0, "pairs of ca
 
 /* The sums of several shards, in unsigned arithmetic that may wrap. */
 struct stats_sums {
-#define SHARD_SUM(sum, what) uint64_t sum;
-#include "observe/counters.def"
+    uint64_t of[STATS_SHARD_SUMS];
 };
 
 enum {

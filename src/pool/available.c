@@ -8,6 +8,7 @@
 #include "raw_files.h"
 
 #include <string.h>
+#include <strings.h>
 
 enum { MOST_TEXT = 2048, MOST_PATH = 512 };
 
@@ -90,14 +91,30 @@ static bool find_group(const struct pool *pool, char *group) {
     return true;
 }
 
-/* What one of the group's files says; `of`: at the beginning of a line, NULL: in all. */
+/* The number of a device's line: DRIVER/DEVICE/MEMORY NUMBER, where the driver is drm or, of
+ * NVIDIA's from release 615 on, nvidia. Zeros that the device begins with do not count.
+ * UINT64_MAX: there is none. */
+static uint64_t number_of_device(const char *text, const char *device) {
+    size_t length = strlen(device);
+    for (; text && *text; text = strchr(text, '\n'), text += text != NULL) {
+        const char *place = text + span(text, '/');
+        place += *place == '/';
+        while (*place == '0')
+            place++;
+        if (strncasecmp(place, device, length) == 0)
+            return number_at(place + span(place, ' '));
+    }
+    return UINT64_MAX;
+}
+
+/* What one of the group's files says; `of`: of a device, NULL: in all. */
 static uint64_t read_limit(const struct pool *pool, const char *group, const char *name,
                            const char *of) {
     char path[MOST_PATH], text[MOST_TEXT];
     int length = format(path, sizeof path, "/sys/fs/cgroup%s/%s", group, name);
     if (length >= (int)sizeof path || !read_file(pool, path, text))
         return UINT64_MAX;
-    return of ? number_of(text, of) : number_at(text);
+    return of ? number_of_device(text, of) : number_at(text);
 }
 
 /* The group around it; false: that was the outermost. */
@@ -146,8 +163,9 @@ void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *p
     ask(&bus, CU_DEVICE_ATTRIBUTE_PCI_BUS_ID, ordinal);
     ask(&slot, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID, ordinal);
     place->unified = integrated || host_tables;
-    format(place->region, sizeof place->region, "drm/%04x:%02x:%02x.0/", (unsigned)domain & 0xffff,
+    format(place->region, sizeof place->region, "%x:%02x:%02x.0/", (unsigned)domain,
            (unsigned)bus & 0xff, (unsigned)slot & 0xff);
+    memmove(place->region, place->region + (domain == 0), sizeof place->region - 1);
     place->limited = is_limited(pool, place->region);
 }
 

@@ -76,8 +76,8 @@ static void make_map(struct pool *pool, struct device *device) {
 void block_map_grow(struct pool *pool, struct device *device) {
     lock_check_held(LOCK_POOL);
     uint64_t all = device->held;
-    if (!device->stats || !pool->config.map ||
-        all < device->mapped_held + device->mapped_held / 8 || pool->map.count > MAP_MOST_BLOCKS)
+    if (!device->stats || all < device->mapped_held + device->mapped_held / 8 ||
+        pool->map.count > MAP_MOST_BLOCKS)
         return;
     device->mapped_held = all;
     make_map(pool, device);

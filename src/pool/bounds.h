@@ -1,33 +1,82 @@
-/* What every miss looks at of the bounds: hence inline. The rest is in bounds.c. All below: lock
- * held. */
+/* The bounds: how much live blocks may waste, how much may lie idle and for how long, what stays
+ * free beside the pool. They are asked, and move no block: who asks gives up what is too much
+ * (release.c, free.c, malloc.c). What every miss asks is inline. */
 #ifndef POOLCUDA_POOL_BOUNDS_H
 #define POOLCUDA_POOL_BOUNDS_H
 
-#include "pool/internal.h"
+#include "limit.h"
+#include "lock.h"
+#include "planted.h"
+#include "pool/shortage.h"
 
-/* The bound on waste: the physical bytes by which reused blocks may exceed the requests that they
- * serve, over all live blocks of a device. */
+/* Whether each free has to ask what is too much, by a setting. Lock not needed. */
+static inline bool bounds_ask_at_frees(const struct pool_config *config) {
+    return config->site_keep || config->max_idle.kind != LIMIT_AUTO;
+}
+
+/* All below: lock held.
+ *
+ * Waste: the physical bytes by which reused blocks may exceed the requests that they serve,
+ * over all live blocks of a device. */
 
 /* Bytes that reuse may still add. */
-static inline uint64_t waste_bound_left(const struct pool *pool, const struct device *device) {
+static inline uint64_t waste_bound_left(const struct pool_config *config,
+                                        const struct device *device) {
     lock_check_held(LOCK_POOL);
     static const uint64_t slack = 32 << 20;
     if (PLANTED(oversize))
         return UINT64_MAX;
     uint64_t share = device->total / 200 * 3, peak = device->peak_in_use / 50 + slack;
     uint64_t allowed =
-        limit_in_bytes(&pool->config.max_waste, device->total, share < peak ? share : peak);
+        limit_in_bytes(&config->max_waste, device->total, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
 /* What a block must be to serve a request of `bytes`, rounded to `size`. */
-static inline struct fit waste_bound_fit(const struct pool *pool, const struct context *context,
-                                         size_t bytes, size_t size) {
+static inline struct fit waste_bound_fit(const struct pool_config *config,
+                                         const struct device *device, size_t bytes, size_t size) {
     lock_check_held(LOCK_POOL);
-    double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
-    return (struct fit){
-        bytes, size, ratio, waste_bound_left(pool, context->device), pool->config.steal, false};
+    double ratio = PLANTED(oversize) ? 1e9 : config->reuse_ratio;
+    return (struct fit){bytes, size, ratio, waste_bound_left(config, device), config->steal, false};
 }
+
+/* Bytes by which idle memory may still grow. */
+uint64_t idle_bound_room(const struct pool *pool, const struct device *device);
+/* Bytes of idle memory that are to be given up, once `growth` more are live. */
+uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth);
+/* Bytes that may be allocated beside what is idle before anything is to be given back, by the
+ * pool's own bound, or the driver to be asked what is free. */
+uint64_t idle_bound_room_to_grow(const struct device *device);
+
+/* Bytes of idle memory that were not needed of late: to be given up now. */
+uint64_t decay_due(struct pool *pool, struct device *device);
+/* Only `idle` bytes are idle now, or were. */
+static inline void decay_note_idle(struct device *device, int64_t idle) {
+    lock_check_held(LOCK_POOL);
+    if (idle < (int64_t)device->bounds.least_idle)
+        device->bounds.least_idle = idle > 0 ? (uint64_t)idle : 0;
+}
+
+/* Headroom is what stays free beside the pool. */
+
+/* After `grown` bytes were allocated, whether the driver may lack memory for launches: then it is
+ * to be asked what is left. */
+bool headroom_may_lack(struct device *device, uint64_t grown);
+/* That many bytes were allocated without that question. */
+static inline void headroom_shrinks(struct device *device, uint64_t grown) {
+    lock_check_held(LOCK_POOL);
+    uint64_t *until_asked = &device->bounds.until_asked;
+    *until_asked -= grown < *until_asked ? grown : *until_asked;
+}
+/* Bytes that are lacking once `growth` more are live, by what is left; NULL: that is not known. */
+uint64_t headroom_lack(const struct pool_config *config, struct device *device,
+                       const struct available *left, size_t growth);
+/* Whether not even `growth` bytes are left. */
+bool headroom_is_urgent(const struct available *left, size_t growth);
+/* Whether more is live, or used by others, than when idle memory was last given up for it: it is
+ * taken to be given up now. */
+bool headroom_is_new_reason(struct device *device, const struct available *left);
+void headroom_put_off(struct device *device); /* it was not given up after all */
 
 /* What was given up to keep within a bound, and was then missed: so that the report can tell
  * whether it is the program that causes misses, or the bound. Remembered are sizes alone, the last
@@ -35,7 +84,8 @@ static inline struct fit waste_bound_fit(const struct pool *pool, const struct c
 
 static inline uint64_t *given_up_place(struct device *device, size_t size) {
     lock_check_held(LOCK_POOL);
-    return &device->given_up[(uint64_t)size * 0x9e3779b97f4a7c15u >> (64 - GIVEN_UP_BITS)];
+    uint64_t class = (uint64_t)size * 0x9e3779b97f4a7c15u >> (64 - GIVEN_UP_BITS);
+    return &device->bounds.given_up[class];
 }
 
 /* Blocks that are given up, linked through next_leaving up to `end`. */

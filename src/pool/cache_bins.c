@@ -25,8 +25,9 @@ static bool is_worth_it(const struct pool *pool, const struct context *context) 
  * smaller one. */
 static struct cache_bin *find_oversize(const struct cache_table *table, const struct site *site,
                                        size_t block_size, size_t size) {
-    struct cache_bin *bin;
-    for (CACHE_TABLE_EACH(bin, table, cache_table_from(table, block_size))) {
+    unsigned at = cache_table_from(table, block_size);
+    for (; at < table->used_count; at++) {
+        struct cache_bin *bin = cache_table_at(table, at);
         if (bin->block_size != block_size)
             break;
         if (bin->site == site && bin->size == (size | 1))
@@ -73,12 +74,11 @@ static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
     const struct cache_table *table = &cache->table;
     unsigned first = cache_table_from(table, fit->size);
     size_t most = cache->pool->keeper->most(fit);
-    struct cache_bin *bin, *best = NULL;
+    struct cache_bin *best = NULL;
     *many = false;
-    for (CACHE_TABLE_EACH(bin, table, first)) {
-        if (bin->block_size > most)
-            break;
-        if ((*many = at_ == first + MOST_TRIED))
+    for (unsigned at = first; at < table->used_count; at++) {
+        struct cache_bin *bin = cache_table_at(table, at);
+        if (bin->block_size > most || (*many = at == first + MOST_TRIED))
             break;
         if (bin->head && (bin->site == site || (fit->steal && !best))) {
             best = bin;
@@ -92,7 +92,7 @@ static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
 
 /* What is left of the bound on waste. */
 static uint64_t surplus(const struct cache *cache) {
-    uint64_t grown = cache->sums.over;
+    uint64_t grown = cache->sums[SUM_over];
     return (int64_t)(cache->fit.surplus - grown) > 0 ? cache->fit.surplus - grown : 0;
 }
 
@@ -162,19 +162,24 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
     struct pool_block *block = cache_pop(from);
     if (from->site != bin->site) {
         change_site(from, bin, block);
-        cache->sums.stolen++;
+        cache->sums[SUM_stolen]++;
         if (block->size == size)
             take_along(cache, from, bin);
     }
     if (block->size == size)
         cache_note_bin(cache, bin, block);
     quick_make_live(block, bytes);
-    cache->sums.over += block->size - size;
+    cache->sums[SUM_over] += block->size - size;
     quick_count_hit(cache, bin, bytes, block->size);
     return block;
 }
 
-/* Adds to the site what the bin has counted apart. */
+/* Adds to the site's what the bin has counted apart, and sets that to zero. */
+static void merge_stat(_Atomic uint64_t *of_site, _Atomic uint64_t *apart) {
+    stats_grow(of_site, stats_read(apart));
+    *apart = 0;
+}
+
 void cache_merge_counts(struct cache_bin *bin) {
     lock_check_held(LOCK_POOL);
     if (bin->stats == bin->site->stats)
@@ -182,16 +187,12 @@ void cache_merge_counts(struct cache_bin *bin) {
     struct stats_site *own = bin->stats, *site = bin->site->stats;
     uint64_t before = stats_read(&site->live_bytes);
     bin->seen_hits -= (uint32_t)stats_read(&own->hits);
-#define MERGE(stat)                                                                                \
-    stats_grow(&site->stat, stats_read(&own->stat));                                               \
-    own->stat = 0
-    MERGE(hits);
-    MERGE(allocated_bytes);
-    MERGE(live_blocks);
-    MERGE(live_bytes);
-    MERGE(held_blocks);
-    MERGE(held_bytes);
-#undef MERGE
+    merge_stat(&site->hits, &own->hits);
+    merge_stat(&site->allocated_bytes, &own->allocated_bytes);
+    merge_stat(&site->live_blocks, &own->live_blocks);
+    merge_stat(&site->live_bytes, &own->live_bytes);
+    merge_stat(&site->held_blocks, &own->held_blocks);
+    merge_stat(&site->held_bytes, &own->held_bytes);
     uint64_t peak = before + stats_read(&own->peak_live_bytes);
     own->peak_live_bytes = 0;
     if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
@@ -306,8 +307,7 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
 bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     lock_check_held(LOCK_POOL);
     const struct pool_config *config = &pool->config;
-    if (!block->context->keeper->take_same || config->site_keep ||
-        config->max_idle.kind != LIMIT_AUTO ||
+    if (!block->context->keeper->take_same || bounds_ask_at_frees(config) ||
         block->size % ROUND_SMALL) /* allocated while memory was short, and not rounded */
         return false;
     if (!is_worth_it(pool, block->context))
@@ -383,7 +383,7 @@ static bool is_better(const struct cache_bin *bin, const struct cache_bin *best)
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit) {
     lock_check_held(LOCK_POOL);
-    struct cache_bin *bin, *own = NULL, *best = NULL;
+    struct cache_bin *own = NULL, *best = NULL;
     if (!context->keeper->take_same)
         return;
     /* No block is taken from a thread that goes on using its own: it would be short of one, take
@@ -396,8 +396,9 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         if (cache->context != context)
             continue;
         unsigned first = cache_table_from(table, fit->size);
-        for (CACHE_TABLE_EACH(bin, table, first)) {
-            if (bin->block_size > most || at_ - first == MOST_OFFERED)
+        for (unsigned at = first; at < table->used_count && at - first < MOST_OFFERED; at++) {
+            struct cache_bin *bin = cache_table_at(table, at);
+            if (bin->block_size > most)
                 break;
             if (cache != mine && !is_at_rest(bin))
                 continue;

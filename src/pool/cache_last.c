@@ -12,8 +12,8 @@
 /* Whether nothing of the context is live but one block. Cache locked. */
 static bool is_one_live(const struct cache *cache) {
     cache_check_locked(cache);
-    const struct cache_sums *sums = &cache->sums;
-    return cache->context->live_blocks + sums->fresh + sums->hits - sums->frees == 1;
+    const uint64_t *sums = cache->sums;
+    return cache->context->live_blocks + sums[SUM_fresh] + sums[SUM_hits] - sums[SUM_frees] == 1;
 }
 
 /* Whether the wait is one for the legacy stream's work: where other frees may owe theirs it is

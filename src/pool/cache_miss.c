@@ -4,7 +4,7 @@
 
 /* Whether a thread has freed anything since its cache was stopped. */
 static bool has_freed(const struct cache *cache) {
-    return __atomic_load_n(&cache->sums.frees, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&cache->sums[SUM_frees], __ATOMIC_RELAXED) != 0;
 }
 
 static bool is_any_freed(const struct pool *pool, const struct cache *own) {
@@ -51,8 +51,8 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     stats_grow(&site->live_blocks, 1);
     stats_grow(&site->live_bytes, size);
     stats_raise(&site->peak_live_bytes, &site->live_bytes);
-    quick_count(cache, fresh, 1);
-    quick_count(cache, held, size);
+    quick_count(cache, SUM_fresh, 1);
+    quick_count(cache, SUM_held, size);
     quick_count_growth(cache, bytes, size);
 }
 

@@ -37,7 +37,7 @@ struct cache {
     bool may_miss;      /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
     uintptr_t key;      /* while stopped */
     struct context *context;         /* while stopped */
-    struct cache_sums sums;          /* since they were last merged */
+    uint64_t sums[CACHE_SUMS];       /* since they were last merged */
     uint64_t peak_in_use, peak_live; /* the largest of these sums */
     uint64_t peak_taken;       /* the largest of live less held, by which idle memory shrinks */
     struct stats_shard *shard; /* where sums are published for readers of the stats page */
@@ -124,7 +124,7 @@ static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t 
 }
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 static inline uint64_t cache_stamp(const struct cache *cache) {
-    return (cache->stops << 32) + cache->sums.frees;
+    return (cache->stops << 32) + cache->sums[SUM_frees];
 }
 
 /* A context is one of a pool. */
@@ -155,7 +155,7 @@ static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
  * memory bounds.c knows what nobody needs, and between these calls least is idle when most is live.
  */
 static inline void cache_note_taken(struct cache *cache) {
-    uint64_t taken = cache->peak_live - cache->sums.held;
+    uint64_t taken = cache->peak_live - cache->sums[SUM_held];
     if ((int64_t)(taken - cache->peak_taken) > 0)
         cache->peak_taken = taken;
 }

@@ -19,19 +19,21 @@ enum quick {
     QUICK_MISS,
 };
 
-/* So much more of what the cache counts: a sum of counters.def that its shard has as well. */
-#define quick_count(cache, sum, more)                                                              \
-    ((cache)->sums.sum += (more), stats_grow(&(cache)->shard->sum, (more)))
+/* So much more of what the cache counts, and its shard as well. */
+__attribute__((always_inline)) static inline void quick_count(struct cache *cache,
+                                                              enum stats_sum sum, uint64_t more) {
+    cache->sums[sum] += more;
+    stats_grow(&cache->shard->sums[sum], more);
+}
 
 __attribute__((always_inline)) static inline void quick_count_growth(struct cache *cache,
                                                                      size_t bytes, size_t size) {
-    const struct cache_sums *sums = &cache->sums;
-    quick_count(cache, in_use, bytes);
-    quick_count(cache, live, size);
-    if ((int64_t)sums->in_use > (int64_t)cache->peak_in_use)
-        cache->peak_in_use = sums->in_use;
-    if ((int64_t)sums->live > (int64_t)cache->peak_live)
-        cache->peak_live = sums->live;
+    quick_count(cache, SUM_in_use, bytes);
+    quick_count(cache, SUM_live, size);
+    if ((int64_t)cache->sums[SUM_in_use] > (int64_t)cache->peak_in_use)
+        cache->peak_in_use = cache->sums[SUM_in_use];
+    if ((int64_t)cache->sums[SUM_live] > (int64_t)cache->peak_live)
+        cache->peak_live = cache->sums[SUM_live];
 }
 
 /* Makes a block of that size live for a request of that many bytes. */
@@ -43,7 +45,7 @@ quick_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, 
     stats_grow(&site->live_blocks, 1);
     stats_grow(&site->live_bytes, size);
     stats_raise(&site->peak_live_bytes, &site->live_bytes);
-    quick_count(cache, hits, 1);
+    quick_count(cache, SUM_hits, 1);
     quick_count_growth(cache, bytes, size);
 }
 
@@ -61,11 +63,12 @@ quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes)
     size_t size = bin->block_size;
     stats_grow(&site->live_blocks, (uint64_t)-1);
     stats_grow(&site->live_bytes, 0 - size);
-    __atomic_store_n(&cache->sums.frees, cache->sums.frees + 1, __ATOMIC_RELAXED); /* others look */
-    stats_grow(&cache->shard->frees, 1);
-    quick_count(cache, in_use, 0 - bytes);
-    quick_count(cache, live, 0 - size);
-    cache->sums.over -= bin->over;
+    __atomic_store_n(&cache->sums[SUM_frees], cache->sums[SUM_frees] + 1,
+                     __ATOMIC_RELAXED); /* others look */
+    stats_grow(&cache->shard->sums[SUM_frees], 1);
+    quick_count(cache, SUM_in_use, 0 - bytes);
+    quick_count(cache, SUM_live, 0 - size);
+    cache->sums[SUM_over] -= bin->over;
 }
 
 /* The cache that may serve a call in the current context, locked; else NULL. */

@@ -3,7 +3,6 @@
 #include "by_pointer.h"
 #include "clock.h"
 #include "planted.h"
-#include "pool/bounds.h"
 #include "pool/cache_parts.h"
 
 #include <string.h>
@@ -99,35 +98,35 @@ static void merge_fresh(struct pool *pool, struct cache *cache) {
     ledger_adopt(pool, cache->fresh);
     cache->fresh = NULL;
     ledger_publish(pool, cache->context->device);
-    block_map_grow(pool, cache->context->device);
+    if (pool->config.map)
+        block_map_grow(pool, cache->context->device);
 }
 
 /* Merges the sums, which hold when all caches' are there. Readers of the stats page have them from
  * the shard already. Lock held. */
 static void merge(struct pool *pool, struct cache *cache) {
     lock_check_held(LOCK_POOL);
-    const struct cache_sums change = cache->sums, *sum = &change;
-    cache->busy = change.hits || change.frees || cache->fresh;
+    const uint64_t *sums = cache->sums;
+    cache->busy = sums[SUM_hits] || sums[SUM_frees] || cache->fresh;
     if (!cache->busy)
         return;
     struct device *device = cache->context->device;
     merge_peaks(pool, cache);
-    merge_frees(pool, cache, change.frees);
+    merge_frees(pool, cache, sums[SUM_frees]);
 #define MERGED_COUNTER(field, sum, help)                                                           \
-    if (change.sum)                                                                                \
-        stats_add(STATS_##field, change.sum);
+    if (sums[SUM_##sum])                                                                           \
+        stats_add(STATS_##field, sums[SUM_##sum]);
 #include "observe/counters.def"
 #define DEVICE_FIGURE(name, sums, help) device->name += sums;
 #include "observe/counters.def"
-    cache->context->live_blocks += change.fresh + change.hits - change.frees;
-    device->over_size += change.over;
-    device->frees += change.frees;
-    device->changes += change.hits + change.frees + change.fresh;
+    cache->context->live_blocks += sums[SUM_fresh] + sums[SUM_hits] - sums[SUM_frees];
+    device->over_size += sums[SUM_over];
+    device->frees += sums[SUM_frees];
+    device->changes += sums[SUM_hits] + sums[SUM_frees] + sums[SUM_fresh];
     if (!cache->nothing_idle)
-        device->until_asked -=
-            change.held < device->until_asked ? change.held : device->until_asked;
-    cache->served += change.hits + change.fresh + change.frees;
-    cache->sums = (struct cache_sums){0};
+        headroom_shrinks(device, sums[SUM_held]);
+    cache->served += sums[SUM_hits] + sums[SUM_fresh] + sums[SUM_frees];
+    memset(cache->sums, 0, sizeof cache->sums);
 }
 
 /* Lock held. */
@@ -167,16 +166,14 @@ static void find_sentinel(struct pool *pool, struct context *context) {
 }
 
 static void merge_all_counts(struct cache *cache) {
-    struct cache_bin *bin;
-    if (cache->bins_apart)
-        for (CACHE_TABLE_EACH(bin, &cache->table, 0))
-            cache_merge_counts(bin);
+    for (unsigned at = 0; cache->bins_apart && at < cache->table.used_count; at++)
+        cache_merge_counts(cache_table_at(&cache->table, at));
 }
 
 /* Whether only this cache changes anything until it is stopped again, and only its blocks and the
  * store's could serve its requests. */
 static bool is_alone(const struct pool *pool, const struct cache *cache) {
-    bool alone = pool->active_count == 1 && !cache->defers && !fence_may_defer(cache->context);
+    bool alone = pool->active_count == 1 && !cache->defers && !context_may_defer(cache->context);
     for (int i = 0; i < pool->cache_count && alone; i++)
         alone = pool->caches[i] == cache || pool->caches[i]->context != cache->context;
     return alone;
@@ -205,7 +202,7 @@ static void grant(struct pool *pool, struct cache *cache) {
     context->frees_quickly = may_free;
     if (may_free && !cache->defers && !context->sentinel)
         find_sentinel(pool, context);
-    cache->fit = waste_bound_fit(pool, context, 0, 0);
+    cache->fit = waste_bound_fit(config, context->device, 0, 0);
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !device_idle(context->device) && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
@@ -285,7 +282,7 @@ static void close_cache(struct cache *cache) {
     cache->deferred = NULL;
     cache->freeable = pointer_table_empty;
     memset(cache->sites, 0, sizeof cache->sites);
-    cache->sums = (struct cache_sums){0};
+    memset(cache->sums, 0, sizeof cache->sums);
     cache->peak_in_use = cache->peak_live = cache->peak_taken = 0;
     cache->served = cache->swept = 0;
     cache->last_event = NULL;

@@ -136,10 +136,10 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
 bool cache_table_is_valid(const struct cache_table *table) {
     unsigned with_site = 0, displaced = 0;
     size_t before = 0;
-    const struct cache_bin *bin;
     for (unsigned i = 0; i < table->count; i++)
         with_site += table->bins[i].site != NULL;
-    for (CACHE_TABLE_EACH(bin, table, 0)) {
+    for (unsigned at = 0; at < table->used_count; at++) {
+        const struct cache_bin *bin = cache_table_at(table, at);
         if (!bin->site || bin->block_size < before ||
             (!is_oversize(bin) && cache_table_find(table, bin->id, bin->size) != bin))
             return false;

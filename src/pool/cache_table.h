@@ -47,6 +47,11 @@ static inline struct cache_bin *cache_table_beside(const struct cache_bin *bin) 
     return (struct cache_bin *)((uintptr_t)bin ^ sizeof *bin);
 }
 
+/* Number `at`, below used_count, of those with a site: by their blocks' sizes. */
+static inline struct cache_bin *cache_table_at(const struct cache_table *table, unsigned at) {
+    return &table->bins[table->used[at]];
+}
+
 static inline bool cache_bin_is(const struct cache_bin *bin, uintptr_t id, size_t size) {
     return bin->id == id && bin->size == size;
 }
@@ -83,11 +88,5 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
 unsigned cache_table_from(const struct cache_table *table, size_t block_size);
 /* For tests: whether the invariant holds. */
 bool cache_table_is_valid(const struct cache_table *table);
-
-/* All bins with a site, from number `first` of `used` on. */
-#define CACHE_TABLE_EACH(bin, table, first)                                                        \
-    unsigned at_ = (first);                                                                        \
-    at_ < (table)->used_count && ((bin) = &(table)->bins[(table)->used[at_]], true);               \
-    at_++
 
 #endif

@@ -125,11 +125,60 @@ static CUresult ask_total(struct pool *pool, CUdevice ordinal, size_t *total) {
     return result;
 }
 
+/* What the driver says of one attribute, `otherwise` with an error. That it does not know the
+ * attribute is an answer. */
+static bool ask_attribute(const struct pool *pool, CUdevice ordinal, CUdevice_attribute attribute,
+                          bool otherwise, CUresult *result) {
+    int value = 0;
+    *result = pool->driver->device_get_attribute(&value, attribute, ordinal);
+    if (*result != CUDA_ERROR_INVALID_VALUE)
+        return *result == CUDA_SUCCESS ? value != 0 : otherwise;
+    *result = CUDA_SUCCESS;
+    return otherwise;
+}
+
+/* How the device reaches plain host memory, which the host reads without a call. Calls the driver
+ * and returns its error; a device that it says nothing of is taken to reach none. */
+static CUresult ask_host_access(const struct pool *pool, CUdevice ordinal,
+                                enum host_access *access) {
+    CUresult result;
+    *access = HOST_NEVER;
+    if (!ask_attribute(pool, ordinal, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, false, &result))
+        return result;
+    bool by_tables = ask_attribute(pool, ordinal,
+                                   CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES,
+                                   true, &result);
+    *access =
+        by_tables || pool->config.pageable == POOL_PAGEABLE_WAIT ? HOST_ALWAYS : HOST_BY_ADDRESS;
+    return result;
+}
+
+/* Only with auto do frees owe, and with no more devices than a machine can have does the driver
+ * stop at a number. */
+enum pool_awaits pool_awaits_host_addresses(struct pool *pool) {
+    enum { DEVICES_MAX = 1024 };
+    enum pool_awaits awaits = POOL_AWAITS_NEVER;
+    if (pool->config.free_mode != POOL_FREE_AUTO || pool->config.pageable != POOL_PAGEABLE_LOOK ||
+        atomic_load(&pool->host_reached))
+        return POOL_AWAITS_NEVER;
+    for (CUdevice ordinal = 0; ordinal < DEVICES_MAX; ordinal++) {
+        enum host_access access;
+        CUresult result = ask_host_access(pool, ordinal, &access);
+        if (result == CUDA_ERROR_INVALID_DEVICE)
+            break;
+        if (result != CUDA_SUCCESS)
+            return POOL_AWAITS_NOT_YET;
+        if (access == HOST_BY_ADDRESS)
+            awaits = POOL_AWAITS_THE_FIRST;
+    }
+    return awaits;
+}
+
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     memset(&facts->uuid, 0, sizeof facts->uuid);
     if (pool->driver->device_get_uuid)
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
-    host_access_of(pool, facts->ordinal, &facts->host_access);
+    ask_host_access(pool, facts->ordinal, &facts->host_access);
     available_learn(pool, facts->ordinal, &facts->place);
     facts->event = make_event(pool);
     context_ask_id(pool, NULL, &facts->id);
@@ -217,7 +266,8 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     context->event = facts->event;
     context->id = facts->id;
     context->created = created;
-    fence_context_init(context);
+    LIST_INIT(&context->unfenced);
+    TAILQ_INIT(&context->fences);
     LIST_INSERT_HEAD(&pool->contexts, context, link);
     return context;
 }

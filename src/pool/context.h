@@ -19,18 +19,32 @@ struct site_record {
 };
 
 /* What calls of threads' caches have changed (cache.h): in unsigned arithmetic that may wrap. */
-struct cache_sums {
-#define CACHE_SUM(sum, what) uint64_t sum;
+enum cache_sum {
+    CACHE_SUMS_OF_SHARD = STATS_SHARD_SUMS - 1, /* these have the first numbers */
+#define SHARD_SUM(sum, what)
+#define CACHE_SUM(sum, what) SUM_##sum,
 #include "observe/counters.def"
+    CACHE_SUMS
 };
 
 enum { GIVEN_UP_BITS = 6, GIVEN_UP = 1 << GIVEN_UP_BITS };
+
+/* bounds.c's alone. Headroom: bytes to allocate before it is asked again what is free; what was
+ * live and what others used, at most, when idle memory was last given up, and whether it has been.
+ * Decay: the least idle bytes since period_began (nanoseconds, 0: never yet), and the device's
+ * changes when the clock was last looked at. given_up: by size. */
+struct device_bounds {
+    uint64_t until_asked, crowd_live, crowd_others;
+    bool crowded;
+    uint64_t least_idle, period_began, looked;
+    uint64_t given_up[GIVEN_UP];
+};
 
 /* available.c: where a device's memory lies. */
 struct device_place {
     bool unified;    /* in the host's, or the host uses it as its own */
     bool limited;    /* by a control group, under the name `region` */
-    char region[32]; /* "drm/0000:01:00.0/" */
+    char region[32]; /* on the bus, without zeros before it: ":01:00.0/", "a:01:00.0/" */
 };
 /* Whether the device's kernels reach plain host memory. HOST_BY_ADDRESS: what they are given the
  * address of (HMM). HOST_ALWAYS: or it has the host's page tables (ATS), or nobody is to look. */
@@ -54,15 +68,7 @@ struct device {
     int releasing; /* blocks on their way back to the driver in some thread */
     enum host_access host_access;
     struct device_place place;
-    uint64_t until_asked; /* bytes to allocate before it is asked again what is free */
-    /* headroom.c: what was live and what others used, at most, when idle memory was last given up;
-     * crowded: it has been. */
-    uint64_t crowd_live, crowd_others;
-    bool crowded;
-    uint64_t given_up[GIVEN_UP]; /* bounds.h: by size */
-    /* bounds.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
-     * when the clock was last looked at. */
-    uint64_t least_idle, period_began, looked;
+    struct device_bounds bounds;
     /* history.c: how many samples there are, the nanoseconds
      * that each stands for, and what was held at the last one and in the map. NULL: what is no
      * device has none. */
@@ -137,10 +143,6 @@ struct context *context_find_kind(const struct pool *pool, CUcontext handle,
  * error may be one of earlier work, told once. */
 CUresult context_ask_id(struct pool *pool, CUcontext handle, unsigned long long *id);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
-
-/* host_access.c: how the device reaches plain host memory. Calls the driver and returns its error;
- * a device that it says nothing of is taken to reach none. */
-CUresult host_access_of(const struct pool *pool, CUdevice ordinal, enum host_access *access);
 
 void context_destroy_sites(struct context *context);
 void context_forget_created(struct pool *pool, CUcontext handle);

@@ -10,7 +10,6 @@ struct fit;
 
 /* All below: lock held. */
 
-void fence_context_init(struct context *context);
 void fence_context_ended(struct pool *pool, struct context *context);
 void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
 /* Keeps a deferred block, whose freed_by is set, until a fence has passed. Until then freed_in may
@@ -30,11 +29,6 @@ struct pool_block *fence_find_freed_in(struct context *context, CUstream stream,
 /* Fences what has been freed so far, before something is submitted that its fences need not cover.
  * Lock not held. */
 void fence_before_submission(struct pool *pool);
-/* Whether blocks may be waiting for a fence, or for one to be made. */
-static inline bool fence_may_defer(const struct context *context) {
-    lock_check_held(LOCK_POOL);
-    return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
-}
 struct pool_block *fence_largest(struct context *context); /* NULL: none is deferred */
 /* Waits until nothing of the device is deferred, or as far as that can be done. Lock held on entry
  * and return, not in between. */
@@ -44,9 +38,6 @@ void fence_drain(struct pool *pool, const struct device *device);
 void fence_drain_own(struct pool *pool, struct context *context);
 void fence_forget(struct context *context); /* as wait_forget */
 void fence_forget_streams(struct pool *pool);
-/* From now on it is looked for whether the program uses streams of threads' own, if that matters.
- * Lock not needed. */
-void fence_want_per_thread(struct pool *pool);
 
 /* For a wait that is made at once, of which nobody else knows: a fence of what has been submitted
  * to the context so far, where the driver has no cuCtxRecordEvent. NULL: only the whole context

@@ -8,12 +8,6 @@
 
 #include <stdlib.h>
 
-void fence_context_init(struct context *context) {
-    lock_check_held(LOCK_POOL);
-    LIST_INIT(&context->unfenced);
-    TAILQ_INIT(&context->fences);
-}
-
 void fence_move_blocks(struct block_list *from, struct block_list *to) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block;
@@ -280,11 +274,6 @@ static void forget_streams_of(struct pool *pool, const struct context *only) {
 
 atomic_bool pool_per_thread_wanted;
 
-void fence_want_per_thread(struct pool *pool) {
-    atomic_store(&pool->per_thread_used, false);
-    atomic_store(&pool_per_thread_wanted, !pool->driver->ctx_record_event);
-}
-
 void pool_per_thread_used(struct pool *pool) {
     atomic_store(&pool->per_thread_used, true);
     atomic_store(&pool_per_thread_wanted, false);
@@ -295,7 +284,8 @@ void fence_forget_streams(struct pool *pool) {
     forget_streams_of(pool, NULL);
     pool->streams_lost = false;
     pool->blocking_streams = 0;
-    fence_want_per_thread(pool);
+    atomic_store(&pool->per_thread_used, false);
+    atomic_store(&pool_per_thread_wanted, !pool->driver->ctx_record_event);
     pool->fences_recording = 0; /* by threads that a forked child does not have */
 }
 

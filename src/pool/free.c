@@ -50,7 +50,6 @@ static bool may_give_up(struct pool *pool, struct context *context, struct site 
 static void give_up(struct pool *pool, struct context *own, struct site *site,
                     struct release_list releases) {
     lock_check_held(LOCK_POOL);
-    const struct release_list none = releases;
     struct pool_block *surplus;
     while ((surplus = own->keeper->surplus(&own->store, site, pool->config.site_keep))) {
         ledger_take_out(pool, surplus);
@@ -58,12 +57,17 @@ static void give_up(struct pool *pool, struct context *own, struct site *site,
     }
     if (own->keeper->keeps_nothing) { /* the surplus is then idle in the driver's pool */
         release_list_give_back(pool, &releases);
-        releases = none;
+        releases.bytes = releases.count = 0;
     }
     stats_add(STATS_bound_released_blocks, releases.count);
-    release_excess(pool, releases.device, NULL, 0, &releases);
-    release_decayed(pool, releases.device, NULL, decay_due(pool, releases.device), &releases);
-    release_list_give_back(pool, &releases);
+    uint64_t excess = idle_bound_excess(pool, releases.device, 0);
+    if (excess)
+        release_excess(pool, releases.device, NULL, excess, &releases);
+    uint64_t due = decay_due(pool, releases.device);
+    if (due)
+        release_decayed(pool, releases.device, NULL, due, &releases);
+    if (releases.first || releases.unused)
+        release_list_give_back(pool, &releases);
     pool_unlock(pool);
 }
 
@@ -183,14 +187,6 @@ static CUresult end_wait(struct pool *pool, struct pool_block *block, CUresult r
     return CUDA_SUCCESS;
 }
 
-/* Lock held on entry, not on return. */
-static CUresult free_after_wait(struct pool *pool, struct pool_block *block,
-                                enum wait_reason reason) {
-    lock_check_held(LOCK_POOL);
-    ledger_set_state(block, BLOCK_WAITING);
-    return end_wait(pool, block, wait_make(pool, block->context, reason));
-}
-
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS
                                                          : pool_free_rest(pool, pointer);
@@ -284,8 +280,10 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     if ((memory == POOL_HOST && PLANTED(host_memory_not_waited_for)) ||
         (memory == POOL_MANAGED && PLANTED(managed_not_waited_for)))
         kind = WAIT_OWED;
-    if (kind == WAIT_NOW)
-        return free_after_wait(pool, block, reason);
+    if (kind == WAIT_NOW) {
+        ledger_set_state(block, BLOCK_WAITING);
+        return end_wait(pool, block, wait_make(pool, block->context, reason));
+    }
     if (kind == WAIT_OWED)
         wait_owe(pool, block->context);
     keep(pool, block, kind);

@@ -8,6 +8,7 @@
 #include "lock.h"
 #include "order/order.h"
 #include "planted.h"
+#include "pool/bounds.h"
 #include "pool/cache.h"
 #include "pool/context.h"
 #include "pool/fence.h"
@@ -16,7 +17,6 @@
 #include "pool/pool.h"
 #include "pool/release.h"
 #include "pool/request.h"
-#include "pool/shortage.h"
 #include "pool/wait.h"
 #include "round.h"
 #include "sources/kinds.h"
@@ -200,6 +200,12 @@ static inline void source_note_size(const struct context *context, const struct 
                                            ? round_physical(bytes)
                                            : context->keeper->round(bytes));
 }
+/* Whether blocks of the context may be waiting for a fence, or for one to be made. Lock held. */
+static inline bool context_may_defer(const struct context *context) {
+    lock_check_held(LOCK_POOL);
+    return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
+}
+
 static inline uint64_t device_idle(const struct device *device) {
     return device->held - device->live;
 }

@@ -46,9 +46,7 @@ void ledger_note_peaks(struct pool *pool, struct device *device, uint64_t in_use
     raise(&device->peak_in_use, device->in_use + in_use);
     raise(&device->peak_live, device->live + live);
     raise(&device->peak_held, device->held);
-    int64_t least = (int64_t)(device_idle(device) - taken);
-    if (least < (int64_t)device->least_idle)
-        device->least_idle = least > 0 ? (uint64_t)least : 0;
+    decay_note_idle(device, (int64_t)(device_idle(device) - taken));
     if (device->memory == POOL_DEVICE)
         note_pool_peaks(pool, live);
 }

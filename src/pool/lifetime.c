@@ -17,8 +17,7 @@ void pool_config_copy(struct pool_config *to, const struct pool_config *from, un
 
 static void config_changed(struct pool *pool) {
     const struct pool_config *config = &pool->config;
-    pool->caches_serve = pool->keeper->take_same && !config->zero && !config->site_keep &&
-                         config->max_idle.kind == LIMIT_AUTO;
+    pool->caches_serve = pool->keeper->take_same && !config->zero && !bounds_ask_at_frees(config);
 }
 
 static void reset_locks(struct pool *pool) {
@@ -38,7 +37,8 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->source = config->policy ? config->policy->source : &source_plain;
     config_changed(pool);
     order_init(&pool->order, driver);
-    fence_want_per_thread(pool);
+    /* whether the program uses streams of threads' own, if that matters: fence.c */
+    atomic_store(&pool_per_thread_wanted, !driver->ctx_record_event);
     return pool;
 }
 
@@ -131,7 +131,7 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     config_changed(pool);
     if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
         LIST_FOREACH (device, &pool->devices, link)
-            device->until_asked = 0;
+            headroom_shrinks(device, UINT64_MAX);
     pool_unlock(pool);
 }
 

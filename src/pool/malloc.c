@@ -15,10 +15,7 @@
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
-#include "pool/bounds.h"
 #include "pool/cache_quick.h"
-#include "pool/internal.h"
-#include "pool/release.h"
 
 #include "planted.h"
 
@@ -86,10 +83,11 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
         ledger_take_out(pool, misfit);
         release_list_add(pool, &releases, misfit);
     }
-    if (!context->ended) {
-        release_excess(pool, context->device, context, size, &releases);
+    uint64_t excess = context->ended ? 0 : idle_bound_excess(pool, context->device, size);
+    if (excess)
+        release_excess(pool, context->device, context, excess, &releases);
+    if (due && !context->ended)
         release_decayed(pool, context->device, context, due, &releases);
-    }
     release_list_give_back(pool, &releases);
 }
 
@@ -168,7 +166,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
                 headroom_may_lack(context->device, request->size);
     pool_unlock_between(pool);
     if (asks) /* such a machine has no error for what exceeds its memory: it ends programs */
-        headroom_keep(pool, context, request->size);
+        release_for_launches(pool, context, request->size);
     CUresult result = allocate_or_make_room(pool, request, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
@@ -189,7 +187,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (zero && (block || is_used(&obtained)))
         clear(pool, context, *pointer, block ? block->requested : request->bytes);
     if (lacks)
-        headroom_keep(pool, context, 0);
+        release_for_launches(pool, context, 0);
     return CUDA_SUCCESS;
 }
 
@@ -234,7 +232,7 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
     struct context *context = request->context;
     struct pool_block *block =
         pool_take(pool, context, request->site, request->bytes, request->size);
-    if (!block && fence_may_defer(context))
+    if (!block && context_may_defer(context))
         block = take_deferred(pool, request);
     if (block && pool->config.zero)
         return clear_or_put_back(pool, block);

@@ -110,7 +110,8 @@ void source_driver_pool_end_stream(struct pool *pool, struct context *context) {
 /* Lock held. */
 static void count_unused(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
-    const struct driver_pool *async = context->driver_pool;
+    struct driver_pool *async = context->driver_pool;
+    async->changes++;
     size_t unused = async->reserved > async->given ? async->reserved - async->given : 0;
     ledger_count_unused(pool, context, unused - context->store.unused);
 }
@@ -124,14 +125,31 @@ void source_driver_pool_gave_back(struct pool *pool, struct context *context, si
     count_unused(pool, context);
 }
 
+/* Asks the driver's pool for an attribute in bytes. What another thread has counted meanwhile may
+ * be newer than the answer, so it is asked again then, a few times. Lock not held; on return it is.
+ */
+static CUresult ask(struct pool *pool, const struct driver_pool *async,
+                    CUmemPool_attribute attribute, cuuint64_t *bytes) {
+    lock_check_none();
+    CUresult result;
+    unsigned changes, tries = 8;
+    pool_lock(pool);
+    do {
+        changes = async->changes;
+        pool_unlock(pool);
+        result = pool->driver->mem_pool_get_attribute(async->memory_pool, attribute, bytes);
+        pool_lock(pool);
+    } while (changes != async->changes && --tries);
+    return result;
+}
+
 /* After `bytes` were allocated from it, if any: asks how much it holds. Returns whether that is
  * more than when it was last asked. Gate entered, begun. */
 static bool has_grown(struct pool *pool, struct context *context, size_t bytes) {
     struct driver_pool *async = context->driver_pool;
     cuuint64_t reserved = 0;
-    CUresult result = pool->driver->mem_pool_get_attribute(
-        async->memory_pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
-    pool_lock(pool);
+    CUresult result = ask(pool, async, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
+    lock_check_held(LOCK_POOL);
     if (result != CUDA_SUCCESS) /* not known: at least what is in use */
         reserved = async->reserved > async->given + bytes ? async->reserved : async->given + bytes;
     bool grown = reserved > async->reserved;
@@ -341,10 +359,46 @@ BY_POINTER static size_t take_unused(struct pool *pool, struct context *context,
     return page->bytes;
 }
 
-/* Gate entered. */
-static size_t trim(const struct driver *driver, CUmemoryPool memory_pool, size_t bytes) {
-    size_t released = driver_pool_trim(driver, memory_pool, bytes);
+/* The context whose memory pool that is. *stream: in which it frees. NULL: it has none any more. */
+static struct context *context_of(struct pool *pool, CUmemoryPool memory_pool, CUstream *stream) {
+    struct context *context;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->driver_pool && context->driver_pool->memory_pool == memory_pool)
+            break;
+    *stream = context ? context->driver_pool->stream : NULL;
+    pool_unlock(pool);
+    return context;
+}
+
+/* After all has been given back that could be: what is unused and stays belongs to pages of live
+ * blocks, but for what is being freed. That is idle yet, and on its way once the context's work is
+ * done. */
+static void count_pending(struct pool *pool, struct context *context) {
+    struct driver_pool *async = context->driver_pool;
+    cuuint64_t used = 0;
+    CUresult result = ask(pool, async, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
+    lock_check_held(LOCK_POOL);
+    if (result == CUDA_SUCCESS && used > async->given) {
+        async->reserved = used;
+        context->resting = false;
+        count_unused(pool, context);
+    }
+    pool_unlock(pool);
+}
+
+/* What has been freed may count as used until the host has seen the free's end [cuda.h,
+ * cuMemPoolTrimTo]. In the store's own stream there is nothing to wait for but such frees. Gate
+ * entered. */
+static size_t trim(struct pool *pool, CUmemoryPool memory_pool, size_t bytes) {
+    CUstream stream;
+    struct context *context = context_of(pool, memory_pool, &stream);
+    if (stream)
+        pool->driver->stream_synchronize(stream);
+    size_t released = driver_pool_trim(pool->driver, memory_pool, bytes);
     stats_add(STATS_driver_frees, released > 0);
+    if (context && released < bytes)
+        count_pending(pool, context);
     return released;
 }
 
@@ -356,7 +410,7 @@ BY_POINTER static size_t release_unused(struct pool *pool, struct page *list) {
     for (; list; list = next) {
         next = list->next;
         if (inside)
-            released += trim(pool->driver, (CUmemoryPool)(uintptr_t)list->handle, list->bytes);
+            released += trim(pool, (CUmemoryPool)(uintptr_t)list->handle, list->bytes);
         free(list);
     }
     if (inside)

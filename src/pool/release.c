@@ -1,6 +1,6 @@
 /* Idle memory on its way back to the driver: which block is the next, and how it is given back. */
 #include "keep/region.h"
-#include "pool/bounds.h"
+#include "pool/internal.h"
 #include "pool/suballocation.h"
 
 #include "planted.h"
@@ -212,15 +212,12 @@ void release_collect(struct pool *pool, const struct release_scope *scope, size_
         continue;
 }
 
-void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
+void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct release_list *releases) {
     lock_check_held(LOCK_POOL);
-    uint64_t excess = idle_bound_excess(pool, device, growth);
-    if (!excess)
-        return;
     size_t before = releases->count;
     const struct pool_block *end = releases->first;
-    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, excess, releases);
+    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, bytes, releases);
     stats_add(STATS_bound_released_blocks, releases->count - before);
     given_up_note(device, releases->first, end);
 }
@@ -228,8 +225,6 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
-    if (!bytes)
-        return;
     const struct release_scope scope = {device, quiet, quiet != NULL};
     struct pool_block *block;
     size_t count = releases->count;
@@ -241,6 +236,59 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
            add_victim(pool, releases, block, wanted - releases->bytes))
         continue;
     stats_add(STATS_decayed_blocks, releases->count - count);
+}
+
+/* --- for headroom --- */
+
+static bool ask_left(struct pool *pool, const struct device *device, struct available *left) {
+    pool_lock(pool);
+    uint64_t held = device->held;
+    pool_unlock_between(pool);
+    return available_ask(pool, device, held, left);
+}
+
+/* Idle memory of the context that the driver could have back. Lock held. */
+static uint64_t could_give(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct idle_store *store = &context->store;
+    cache_drain(pool, context);
+    return store->bytes - store->stranded + store->unused;
+}
+
+/* How much idle memory is to be given up. left: NULL, if nobody says. */
+static uint64_t find_lack(struct pool *pool, struct context *context, const struct available *left,
+                          size_t growth) {
+    pool_lock(pool);
+    uint64_t lack = headroom_lack(&pool->config, context->device, left, growth);
+    if (lack && (context->ended || (!headroom_is_urgent(left, growth) &&
+                                    (could_give(pool, context) < lack ||
+                                     !headroom_is_new_reason(context->device, left)))))
+        lack = 0;
+    pool_unlock_between(pool);
+    return lack;
+}
+
+void release_for_launches(struct pool *pool, struct context *context, size_t growth) {
+    lock_check_none();
+    struct device *device = context->device;
+    struct release_list releases = {.device = device, .waits = RELEASE_IF_QUIET, .quiet = context};
+    struct available left;
+    if (!pool_gate_enter(pool))
+        return;
+    bool known = ask_left(pool, device, &left);
+    pool_gate_leave(pool);
+    uint64_t lack = find_lack(pool, context, known ? &left : NULL, growth);
+    bool quiet = lack && context_is_quiet(pool, context); /* a free would wait */
+    pool_lock(pool);
+    if (lack && !quiet)
+        headroom_put_off(device);
+    if (quiet && !context->ended) {
+        release_collect(pool, &(struct release_scope){device, context, true}, lack, &releases);
+        given_up_note(device, releases.first, NULL);
+        stats_add(STATS_headroom_released_blocks, releases.count);
+        release_list_give_back(pool, &releases);
+    }
+    pool_unlock(pool);
 }
 
 /* --- because a device is out of memory: a round at a time --- */
@@ -282,7 +330,7 @@ static bool has_idle(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     cache_drain(pool, context);
     return context->store.unused || context->keeper->victim(&context->store) ||
-           fence_may_defer(context);
+           context_may_defer(context);
 }
 
 /* Collects regions of resting contexts whose blocks are deferred: their work is done, too. */
@@ -363,7 +411,7 @@ void room_poll_fences(struct pool *pool, const struct device *device) {
     int count = 0;
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->device == device && !context->broken && fence_may_defer(context) &&
+        if (context->device == device && !context->broken && context_may_defer(context) &&
             context->sites && count < MOST_CONTEXTS)
             contexts[count++] = context;
     for (int i = 0; i < count; i++)

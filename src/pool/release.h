@@ -53,14 +53,17 @@ void release_collect(struct pool *pool, const struct release_scope *scope, size_
 size_t release_collect_unused(struct pool *pool, const struct device *device, size_t bytes,
                               struct release_list *releases);
 
-/* Takes out what exceeds the bound on idle memory; `growth` bytes are about to be
- * added to live memory. `quiet`: from this context alone, which has no work left, so that its
- * deferred blocks may go as well; NULL: from all of the device. Lock held. */
-void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t growth,
+/* Takes out `bytes` of idle memory, which exceed the bound. `quiet`: from this context alone, which
+ * has no work left, so that its deferred blocks may go as well; NULL: from all of the device. Lock
+ * held. */
+void release_excess(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                     struct release_list *releases);
 /* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases);
+/* Sees to it that the driver has memory for launches in the current context, once `growth` bytes
+ * more are live. Lock not held. */
+void release_for_launches(struct pool *pool, struct context *context, size_t growth);
 /* Idle memory on its way back to the driver because a device is out of memory.
  *
  * The driver's free waits for the work of the block's context, and that may be a kernel which waits

@@ -1,16 +1,8 @@
-/* Memory that is short, or may come to be: how much there is, what is kept free, who is waited for.
- */
+/* Memory that is short, or may come to be: how much there is, and who is waited for. */
 #ifndef POOLCUDA_POOL_SHORTAGE_H
 #define POOLCUDA_POOL_SHORTAGE_H
 
 #include "pool/context.h"
-
-/* headroom.c: after `grown` bytes were allocated, whether the driver may lack memory for launches.
- * Lock held. */
-bool headroom_may_lack(struct device *device, uint64_t grown);
-/* Sees to it that the driver has memory for launches in the current context, once `growth` bytes
- * more are live. Lock not held. */
-void headroom_keep(struct pool *pool, struct context *context, size_t growth);
 
 /* available.c: what is left of the memory that a device uses: of its own, and of what each control
  * group allows. of[0] is the device's. */
@@ -47,18 +39,8 @@ void patience_end(const struct patience *patience); /* counts the time */
  * config.on_shortage. Lock not held. bytes: 0 if not known. */
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
 
-/* bounds.c: bytes of idle memory that were not needed of late: to be given up now. Lock held. */
-uint64_t decay_due(struct pool *pool, struct device *device);
-
 /* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
 uint64_t pages_idle(struct pool *pool, const struct device *device);
-/* bounds.c: bytes by which idle memory may still grow. Lock held. */
-uint64_t idle_bound_room(const struct pool *pool, const struct device *device);
-/* Bytes of idle memory that are to be given up, once `growth` more are live. Lock held. */
-uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth);
-/* Bytes that may be allocated beside what is idle before anything is to be given back, by the
- * pool's own bound, or the driver to be asked what is free. Lock held. */
-uint64_t idle_bound_room_to_grow(const struct device *device);
 /* history.c, how a device's memory was over time, for the report. To be called after the device's
  * sums have changed: looks at the clock only now and then. Lock held. */
 void history_note(struct device *device);

@@ -4,7 +4,6 @@
 #include "pool/suballocation.h"
 
 #include "keep/region.h"
-#include "pool/bounds.h"
 
 struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address) {
     lock_check_held(LOCK_POOL);
@@ -152,7 +151,8 @@ struct pool_block *suballocation_adopt(struct pool *pool, const struct request *
         stats_add(STATS_no_memory_for_records, 1);
         return NULL;
     }
-    struct fit fit = waste_bound_fit(pool, context, request->bytes, wanted < size ? wanted : size);
+    struct fit fit = waste_bound_fit(&pool->config, context->device, request->bytes,
+                                     wanted < size ? wanted : size);
     suballocation_cut(pool, block, context->keeper->rest(block, &fit));
     ledger_make_live(pool, block, request->site, request->bytes ? request->bytes : size);
     return block;

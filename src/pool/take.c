@@ -1,6 +1,5 @@
 /* What becomes a live block for a request: an idle one that serves, or what the driver has given.
  */
-#include "pool/bounds.h"
 #include "pool/cache_parts.h"
 #include "pool/suballocation.h"
 
@@ -44,7 +43,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     unsigned how = 0;
     struct pool_block *block = cache_take(pool, context, site, size);
     if (!block) { /* takes what others have idle, or of other sizes */
-        struct fit fit = waste_bound_fit(pool, context, bytes, size);
+        struct fit fit = waste_bound_fit(&pool->config, context->device, bytes, size);
         cache_offer(pool, context, site, &fit);
         block = take_kept(pool, context, site, &fit, &how);
     }
@@ -56,7 +55,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
 struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
-    const uint64_t more = wastes ? UINT64_MAX : waste_bound_left(pool, context->device);
+    const uint64_t more = wastes ? UINT64_MAX : waste_bound_left(&pool->config, context->device);
     const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX, more, true, true};
     unsigned how = 0;
     cache_drain(pool, context);
@@ -73,7 +72,7 @@ struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *
     if (!request->stream || pool->config.zero) /* which would clear it in another stream */
         return NULL;
     struct context *context = request->context;
-    struct fit fit = waste_bound_fit(pool, context, request->bytes, request->size);
+    struct fit fit = waste_bound_fit(&pool->config, context->device, request->bytes, request->size);
     struct pool_block *block = fence_find_freed_in(context, request->stream, &fit);
     if (!block || (!fit.steal && block->site != request->site))
         return NULL;
@@ -123,7 +122,8 @@ void take_obtained(struct pool *pool, const struct request *request,
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
     given_up_miss(request->context->device, obtained->size);
-    block_map_grow(pool, request->context->device);
+    if (pool->config.map)
+        block_map_grow(pool, request->context->device);
     prepare_next(pool, request->context, request->site);
 }
 

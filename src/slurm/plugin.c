@@ -243,12 +243,15 @@ static void tell_step(const struct step *step) {
                       name, path);
         return;
     }
-    summary_ask(command, path, line, sizeof line);
+    bool undisturbed = summary_ask(command, path, line, sizeof line);
     if (strtoul(line, NULL, 10) < step->tasks) /* the line begins with the number of ranks */
         format(name, sizeof name, "step %s, %u task%s", step->name.text, step->tasks,
                step->tasks == 1 ? "" : "s");
     if (*line)
         tell_line("%s: %s; poolcuda report %s", name, line, path);
+    else if (!undisturbed)
+        tell_line("%s: figures in %s; %s was ended before it had added them up", name, path,
+                  command);
     else if (access(command, X_OK) != 0)
         tell_line("%s: figures in %s; %s is not here to add them up", name, path, command);
     else if (is_empty(path))

@@ -27,18 +27,18 @@ static void read_line(int from, char *line, size_t size) {
     line[strcspn(line, "\n")] = '\0';
 }
 
-void summary_ask(const char *command, const char *folder, char *line, size_t size) {
+bool summary_ask(const char *command, const char *folder, char *line, size_t size) {
     /* posix_spawn takes them for constants. */
     char *const arguments[] = {(char *)command, (char *)"report", (char *)"--brief",
                                (char *)"--",    (char *)folder,   NULL};
-    int ends[2], status;
+    int ends[2], status = 0;
     pid_t child;
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none;
     *line = '\0';
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return;
+        return true;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
@@ -57,4 +57,5 @@ void summary_ask(const char *command, const char *folder, char *line, size_t siz
             ;
     }
     close(ends[0]);
+    return !WIFSIGNALED(status);
 }

@@ -21,6 +21,7 @@ struct driver_pool {
     CUstream stream; /* the context's own, in which it allocates */
     bool cannot;
     uint64_t reserved;    /* bytes that memory_pool held when it was last asked */
+    unsigned changes;     /* of `reserved` and `given` */
     uint64_t given;       /* bytes allocated from it and not yet given back */
     uint64_t until_asked; /* bytes that may be allocated before it is asked what can be had */
 };

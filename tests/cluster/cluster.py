@@ -1,14 +1,15 @@
 """A Slurm cluster of several nodes on one machine: munged, slurmctld and a slurmd for each node, on ports of their own,
 with everything that they write in one folder. Nothing of the machine's own Slurm is used or changed.
 
-No control groups and no network namespaces are needed, but root: tasks run as the users who start them. Where namespaces
-can be made, each node has a host name, a /dev/shm and System V's memory of its own.
+No control groups are needed, but root: tasks run as the users who start them. Where namespaces can be made, each node has a
+host name, a /dev/shm and System V's memory of its own; with a Network an address as well.
 """
 
 import contextlib
 import os
 import pathlib
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -43,6 +44,63 @@ def hosts_can_be_made():
     return subprocess.run([*APART, "n0", "true"], capture_output=True, check=False).returncode == 0
 
 
+class Network:
+    """Network namespaces: one for the controller and the users' commands, one for each node, with an interface eth0 on a bridge in
+    the first one. The machine's own network is not touched, and they are gone with the processes that hold them, which end with
+    us. Entered by `with`; raises OSError where that cannot be done."""
+
+    HERE, MASK = "192.0.2.254", 24  # of the block that is for documentation (RFC 5737): nobody listens there
+
+    def __init__(self):
+        self.addresses = {node: f"192.0.2.{number}" for number, node in enumerate(NODES, 1)}
+        self.holders = {}
+
+    def __enter__(self):
+        try:
+            for name in ("", *NODES):
+                self.hold(name)
+            self.ip("", "link add bridge type bridge")
+            self.ip("", f"addr add {self.HERE}/{self.MASK} dev bridge")
+            self.ip("", "link set bridge up")
+            for node in NODES:
+                self.ip("", f"link add {node} type veth peer name eth0 netns {self.holders[node].pid}")
+                self.ip("", f"link set {node} master bridge up")
+                self.ip(node, f"addr add {self.addresses[node]}/{self.MASK} dev eth0")
+                self.ip(node, "link set eth0 up")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for holder in self.holders.values():
+            holder.kill()
+            holder.wait()
+
+    def hold(self, name):
+        holder = self.holders[name] = subprocess.Popen(
+            ["setpriv", "--pdeathsig=KILL", "unshare", "--net", "sleep", "infinity"], stderr=subprocess.PIPE, text=True)
+        ours = os.readlink("/proc/self/ns/net")
+        guard.wait_for(lambda: holder.poll() is not None or os.readlink(f"/proc/{holder.pid}/ns/net") != ours, "a network namespace")
+        if holder.poll() is not None:
+            raise OSError(holder.stderr.read().strip())
+        self.ip(name, "link set lo up")
+
+    def inside(self, name=""):
+        """What goes before a command that is to run in a node's namespace, or the controller's."""
+        return ["nsenter", f"--net=/proc/{self.holders[name].pid}/ns/net"]
+
+    def ip(self, name, words):
+        done = subprocess.run([*self.inside(name), "ip", *words.split()], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise OSError(f"ip {words}: {done.stderr.strip()}")
+
+    def received(self, node):
+        """Bytes that have come to a node's interface."""
+        done = subprocess.run([*self.inside(node), "cat", "/proc/net/dev"], capture_output=True, text=True, check=True)
+        return int(re.search(r"eth0:\s*(\d+)", done.stdout)[1])
+
+
 def free_ports(count):
     """Ports that nobody listens at."""
     with contextlib.ExitStack() as stack:
@@ -63,9 +121,9 @@ def processes():
 class Cluster:
     """Started by `with`; behind it nothing runs that it had started."""
 
-    def __init__(self, folder, plugstack, lines=()):
-        """lines: more of slurm.conf."""
-        self.folder, self.plugstack, self.lines = pathlib.Path(folder), plugstack, lines
+    def __init__(self, folder, plugstack, lines=(), network=None):
+        """lines: more of slurm.conf. network: a Network that was entered; without one all nodes have this machine's address."""
+        self.folder, self.plugstack, self.lines, self.network = pathlib.Path(folder), plugstack, lines, network
         self.configuration = self.folder / "slurm.conf"
         self.daemons, self.ports = {}, {}
         self.has_hosts = hosts_can_be_made()
@@ -76,7 +134,7 @@ class Cluster:
         try:
             self.configure()
             self.start_munge()
-            self.start("slurmctld", "slurmctld", "-D", "-i", "-f", self.configuration)
+            self.start("slurmctld", "slurmctld", "-D", "-i", "-f", self.configuration, before=self.inside())
             for node in NODES:
                 self.start_node(node)
             guard.wait_for(lambda: self.states() == dict.fromkeys(NODES, "IDLE"), f"all nodes idle, not {self.states()}")
@@ -111,6 +169,9 @@ class Cluster:
         controller, *ports = free_ports(1 + len(NODES))
         host = socket.gethostname()
         self.ports = dict(zip(NODES, ports))
+        here, addresses = "127.0.0.1", dict.fromkeys(NODES, "127.0.0.1")
+        if self.network:
+            here, addresses = self.network.HERE, self.network.addresses
         for name in ("state", "spool", "logs", "munge", *(f"tmp-{node}" for node in NODES)):
             (self.folder / name).mkdir()
         for node in NODES:
@@ -121,7 +182,7 @@ class Cluster:
             (self.folder / f"gpu{number}").touch()
         (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-{CPUS - 1}]\n")
         lines = [
-            "ClusterName=poolcuda", f"SlurmctldHost={host}(127.0.0.1)", f"SlurmctldPort={controller}",
+            "ClusterName=poolcuda", f"SlurmctldHost={host}({here})", f"SlurmctldPort={controller}",
             # A job is begun again when the credentials of its first run have expired.
             "SlurmUser=root", "SlurmdUser=root", f"AuthInfo=socket={self.folder}/munge/socket,cred_expire=5",
             f"StateSaveLocation={self.folder}/state", f"SlurmdSpoolDir={self.folder}/spool/%n",
@@ -135,7 +196,7 @@ class Cluster:
             "SlurmdParameters=config_overrides", "ReturnToService=2", "MpiDefault=none", "KillWait=2", "MessageTimeout=20",
             "SlurmdTimeout=10", "InactiveLimit=0", "JobRequeue=1", "SwitchType=switch/none", "UnkillableStepTimeout=30",
             "GresTypes=gpu",
-            *(f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs={CPUS} Gres=gpu:{CPUS} RealMemory=1024"
+            *(f"NodeName={node} NodeHostname={host} NodeAddr={addresses[node]} Port={port} CPUs={CPUS} Gres=gpu:{CPUS} RealMemory=1024"
               for node, port in self.ports.items()),
             f"PartitionName=all Nodes={','.join(NODES)} Default=YES State=UP MaxTime=60 OverSubscribe=YES:4",
             *self.lines,
@@ -155,7 +216,8 @@ class Cluster:
         guard.wait_for((munge / "socket").exists, "munged's socket")
 
     def start_node(self, node):
-        self.start(node, "slurmd", "-D", "-N", node, "-f", self.configuration, before=[*APART, node] if self.has_hosts else [])
+        self.start(node, "slurmd", "-D", "-N", node, "-f", self.configuration,
+                   before=[*self.inside(node), *([*APART, node] if self.has_hosts else [])])
 
     def start(self, name, program, *arguments, before=()):
         with open(self.folder / f"logs/{name}.output", "ab") as output:
@@ -164,12 +226,15 @@ class Cluster:
                 ["setpriv", "--pdeathsig=KILL", *before, shutil.which(program, path=SEARCHED), *map(str, arguments)], env={**self.base(), "PATH": SEARCHED},
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True)
 
+    def inside(self, name=""):
+        return self.network.inside(name) if self.network else []
+
     def base(self):
         """What every command's environment has."""
         return {"PATH": SEARCHED, "LC_ALL": "C.UTF-8", "SLURM_CONF": str(self.configuration), "HOME": "/tmp"}
 
     def states(self):
-        done = subprocess.run(["sinfo", "-h", "-N", "-o", "%N %T"], env=self.base(), capture_output=True, text=True, check=False)
+        done = subprocess.run([*self.inside(), "sinfo", "-h", "-N", "-o", "%N %T"], env=self.base(), capture_output=True, text=True, check=False)
         return {name: state.strip("*~#!%$@^-").upper() for name, state in map(str.split, done.stdout.splitlines())}
 
     def command(self, command, user=None, env=None):
@@ -178,13 +243,13 @@ class Cluster:
         if user:
             entry = pwd.getpwnam(user)
             before = ["setpriv", f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
-        return [*before, *map(str, command)], {**self.base(), **(env or {})}
+        return [*self.inside(), *before, *map(str, command)], {**self.base(), **(env or {})}
 
-    def start_command(self, *command, user=None, env=None, cwd=None):
+    def start_command(self, *command, user=None, env=None, cwd=None, **options):
         """A Popen of it, whose output and errors are one text."""
         command, environment = self.command(command, user, env)
         return subprocess.Popen(command, env=environment, cwd=cwd or self.folder, stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
 
     def run(self, *command, user=None, env=None, cwd=None, code=0):
         command, environment = self.command(command, user, env)

@@ -3,6 +3,7 @@
 --all-clusters: also what takes long, which scripts/test runs with --all alone.
 """
 
+import contextlib
 import os
 import pathlib
 import shutil
@@ -15,12 +16,12 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 
 from guard import guarded  # pylint: disable=wrong-import-position,unused-import  # noqa: E402,F401
-from cluster import Cluster, missing  # pylint: disable=wrong-import-position  # noqa: E402
+from cluster import Cluster, Network, missing  # pylint: disable=wrong-import-position  # noqa: E402
 
 ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 PLUGIN, LIBRARY, COMMAND = (BUILD / "src" / name for name in ("slurm/poolcuda_spank.so", "interpose/libpoolcuda.so", "cli/poolcuda"))
-SAMPLES = BUILD / "samples"
+SAMPLES, PROGRAMS = BUILD / "samples", BUILD / "tests/programs"
 DRIVER, RUNTIME = BUILD / "subprojects/simcuda/driver", BUILD / "subprojects/simcuda/runtime"
 # Of programs on the simulated GPU.
 SIMULATED = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "SIMCUDA_COST": "0"}
@@ -46,16 +47,16 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def make_cluster():
-    """make_cluster(ARGUMENT..., lines=[LINE...]): a started cluster, with these arguments behind the plugin's name, of which
-    later ones count, and these lines in slurm.conf."""
+    """make_cluster(ARGUMENT..., lines=[LINE...], network=NETWORK): a started cluster, with these arguments behind the plugin's
+    name, of which later ones count, these lines in slurm.conf, and a Network's addresses."""
     started = []
 
-    def make(*arguments, lines=()):
+    def make(*arguments, lines=(), network=None):
         # Not below pytest's own folder, which other users cannot enter.
         folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-slurm-"))
         folder.chmod(0o755)
         given = [f"library={LIBRARY}", f"command={COMMAND}", *arguments]
-        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n", lines)
+        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n", lines, network)
         cluster.work = folder / "work"
         cluster.work.mkdir()
         cluster.work.chmod(0o777)
@@ -73,3 +74,30 @@ def make_cluster():
 @pytest.fixture
 def cluster(make_cluster):
     return make_cluster()
+
+
+@contextlib.contextmanager
+def network_or_fault():
+    """(a Network, None), or (None, why there can be none here)."""
+    with contextlib.ExitStack() as stack:
+        try:
+            found = stack.enter_context(Network()), None
+        except OSError as fault:
+            found = None, fault
+        yield found
+
+
+@pytest.fixture
+def network():
+    """A Network for the test's cluster."""
+    with network_or_fault() as (made, fault):
+        if fault:
+            pytest.skip(f"no network namespaces here: {fault}")
+        yield made
+
+
+@pytest.fixture
+def network_if_allowed():
+    """The same, or None."""
+    with network_or_fault() as (made, _):
+        yield made

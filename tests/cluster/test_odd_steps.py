@@ -1,7 +1,10 @@
 """srun --poolcuda where something is odd: what the environment, the folder or the site's configuration has, and what tasks do."""
 
 import contextlib
+import os
+import pathlib
 import pwd
+import re
 import signal
 import subprocess
 import sys
@@ -195,3 +198,31 @@ def test_a_step_on_a_terminal_and_one_that_is_interrupted_tell_what_came_of_them
         with contextlib.suppress(subprocess.TimeoutExpired):
             step.wait(0.2)
     assert last_lines(step.communicate()[0])["2.0"].startswith("2 ranks"), "what an interrupted step tells"
+
+
+def blocks(pid, number):
+    """Whether that signal would not reach the process; not if it has ended."""
+    with contextlib.suppress(OSError):
+        (mask,) = re.findall(r"^SigBlk:\s+(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)
+        return bool(int(mask, 16) >> (number - 1) & 1)
+    return False
+
+
+@pytest.mark.in_every_run
+def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(make_cluster, tmp_path):
+    started, slow = tmp_path / "started", tmp_path / "slow"
+    tmp_path.chmod(0o755)
+    # No shell, which would let all signals in.
+    slow.write_text(f"#!{sys.executable}\nimport os\nos.symlink(str(os.getpid()), {str(started)!r})\nos.execvp('sleep', ['sleep', '1000'])\n")
+    slow.chmod(0o755)
+    cluster = make_cluster(f"command={slow}")
+    step = cluster.start_command("srun", "-n", 2, "--poolcuda", *WORKING, env=SIMULATED, cwd=cluster.work, start_new_session=True)
+    guard.wait_for(started.is_symlink, "the command that adds up")
+    adding = int(os.readlink(started))
+    os.killpg(step.pid, signal.SIGINT)  # as a terminal does
+    guard.wait_for(lambda: step.poll() is not None or blocks(adding, signal.SIGINT), "srun's end")
+    assert step.poll() is not None, "Ctrl-C does not reach what srun waits for"
+    (line,) = [line for line in step.communicate()[0].splitlines() if line.startswith("poolcuda: ")]
+    folder = cluster.work / "poolcuda-figures/1.0"
+    assert line == f"poolcuda: step 1.0, 2 tasks: figures in {folder}; {slow} was ended before it had added them up"
+    assert ranks_in(folder) == [0, 1] and report(folder)["counters"]["malloc_calls"]

@@ -1,6 +1,7 @@
 """srun --poolcuda on a cluster of three nodes: tasks are pooled, nothing else is, and the step's last line tells what came
 of it."""
 
+import collections
 import json
 import os
 import pathlib
@@ -14,7 +15,7 @@ import tempfile
 import guard
 import pytest
 from cluster import NODES, USERS
-from conftest import COMMAND, DRIVER, LIBRARY, ROOT, RUNTIME, SAMPLES, SIMULATED
+from conftest import COMMAND, DRIVER, LIBRARY, PLUGIN, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
 from steps import environment_of, has_ended, last_lines, ranks_in, report, sbatch, states, sums
 
 sys.path.append(str(ROOT / "tests/docs"))
@@ -26,7 +27,8 @@ MPI_HEADER = pathlib.Path(f"/usr/lib/{os.uname().machine}-linux-gnu/openmpi/incl
 
 
 @pytest.mark.in_every_run
-def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(cluster):
+def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(make_cluster, network_if_allowed):
+    cluster = make_cluster(network=network_if_allowed)
     command = ("srun", "-N", 3, "-n", 6)
     native = cluster.run(*command, SAMPLES / "varying", 3, env=SIMULATED, cwd=cluster.work)
     pooled = cluster.run(*command, "--poolcuda", SAMPLES / "varying", 3, env=SIMULATED, cwd=cluster.work)
@@ -40,6 +42,7 @@ def test_six_ranks_on_three_nodes_print_the_same_bytes_and_leave_a_file_each(clu
     assert f"{counters['malloc_hits']} of {counters['malloc_calls']} allocations" in pooled.stderr
     hosts = {json.loads(path.read_text())["process"]["host"] for path in folder.iterdir()}
     assert hosts == (set(NODES) if cluster.has_hosts else {socket.gethostname()})
+    assert not network_if_allowed or all(network_if_allowed.received(node) for node in NODES)
 
 
 @pytest.mark.in_every_run
@@ -94,26 +97,53 @@ def test_sixty_four_ranks_on_three_nodes_print_the_same_bytes_and_are_reported_a
         assert ", 64 runs on " in guard.run([COMMAND, "report", folder], capture_output=True, text=True, check=True).stdout
 
 
-@pytest.mark.parametrize("ranks, rounds", [(6, 20), (64, 5)])
-def test_the_collectives_of_openmpi_with_shared_and_pinned_memory_give_the_same_bytes_on_three_nodes(cluster, ranks, rounds):
+@pytest.mark.parametrize("ranks, rounds, addresses", [(6, 20, "shared"), (6, 20, "own"), (64, 5, "own")])
+def test_the_collectives_of_openmpi_with_shared_and_pinned_memory_give_the_same_bytes_on_three_nodes(make_cluster, request, ranks, rounds,
+                                                                                                     addresses):
     if not MPI_HEADER.exists():
         pytest.skip("OpenMPI's headers are not installed: package libopenmpi-dev")
+    network = request.getfixturevalue("network") if addresses == "own" else None
+    cluster = make_cluster(network=network)
     program = cluster.work / "collectives"
     guard.run(["mpicc", "-O1", "-Wall", "-Werror", ROOT / "tests/cluster/collectives.c", "-o", program, f"-L{RUNTIME}", "-l:libcudart.so.13",
                f"-Wl,-rpath-link,{DRIVER}"], check=True)
     command = ("srun", "--mpi=pmix", "-N", 3, "-n", ranks, "--overcommit")
-    # UCX: OpenMPI 4.1's own TCP crashes now and then as MPI begins, pooled or not, where nodes share an address, as here. UCX uses TCP
-    # where that is not the default, and prints an error when peers have left before it.
+    # UCX: OpenMPI 4.1's own TCP crashes now and then as MPI begins, not pooled, with an address for each node as well. UCX uses TCP where
+    # that is not the default, and prints an error when peers have left before it.
     env = {**SIMULATED, "OMPI_MCA_pml": "ucx", "OMPI_MCA_pml_ucx_tls": "any", "OMPI_MCA_pml_ucx_devices": "any", "OMPI_MCA_osc": "ucx",
            "UCX_TLS": "self,tcp", "UCX_LOG_LEVEL": "fatal", "OMPI_MCA_mpi_yield_when_idle": "1"}
     native = cluster.run(*command, program, rounds, env=env, cwd=cluster.work)
+    before = network and {node: network.received(node) for node in NODES}
     pooled = cluster.run(*command, "--poolcuda", program, rounds, env=env, cwd=cluster.work)
+    for node in NODES if network else ():
+        # A round's sums alone are so many bytes.
+        assert network.received(node) - before[node] > rounds * 4096 * 8
     assert native.stdout == pooled.stdout and native.stdout.startswith(f"{ranks} ranks, checksum ")
     folder = cluster.work / "poolcuda-figures/2.0"
     assert ranks_in(folder) == list(range(ranks))
     counters = report(folder)["counters"]
     # those of pinned memory are in both
     assert (counters["malloc_calls"], counters["host_calls"]) == (3 * ranks * rounds, 2 * ranks * rounds)
+
+
+def test_eight_ranks_of_a_step_finish_on_a_gpu_that_has_room_for_the_idle_memory_of_five(cluster):
+    ranks, fit, env = 8, 5, {**SIMULATED, "SIMCUDA_MEMORY": "256M", "SIMCUDA_SHARED": str(cluster.work / "gpu")}
+
+    def step(count, name, tries, *options, **more):
+        rank = f"{name}.$1" if count == 1 else name
+        script = f'exec {PROGRAMS}/ranks ${{1:-$SLURM_PROCID}} {count} {cluster.work}/{rank} {tries}'
+        return cluster.run("srun", "-w", "n1", "-n", count, "--wait=0", "--kill-on-bad-exit=0", *options, "sh", "-c", script, "sh",
+                           *more.pop("arguments", ()), env=env, cwd=cluster.work, **more)
+
+    alone = sum((sums(step(1, "alone", 1, arguments=[rank])) for rank in range(ranks)), collections.Counter())
+    assert len(alone) == ranks and sums(step(ranks, "native", 1)) == alone
+    kept = sums(step(ranks, "kept", 3, "--poolcuda", *(f"--poolcuda-set=POOLCUDA_{name}" for name in ("SHARE=0", "THROTTLE_RATIO=1")),
+                     code=1))
+    assert kept.pop("out of memory") >= ranks - fit and kept and not kept - alone
+    # another rank's help may come too late, on a busy machine; who shows life is asked again
+    given = step(ranks, "given", 1 << 31, "--poolcuda")
+    assert sums(given) == alone
+    assert report(cluster.work / f"poolcuda-figures/{ranks + 3}.0")["counters"]["given_up_bytes"] > 0
 
 
 def allocations(file):
@@ -345,6 +375,20 @@ def test_the_commands_of_the_document_run_as_shown(cluster):
     for block in blocks:
         block.reason = ""
         run_block(block, cluster.work, environment)
+
+
+def test_the_line_of_plugstack_conf_that_the_document_shows_is_taken(cluster):
+    """With paths and a group that are there."""
+    (line,) = re.findall(r"^optional (\S+poolcuda_spank\.so .*)$", (ROOT / "docs/clusters.md").read_text(), re.M)
+    path, *arguments = line.split()
+    assert path.rpartition("/")[2] == PLUGIN.name
+    folder = next(argument.partition("=")[2] for argument in arguments if argument.startswith("folder="))
+    (group,) = [argument for argument in arguments if argument.startswith("allow=@")]
+    taken = " ".join(arguments).replace(folder, str(cluster.work / "site")).replace(group, "allow=@root")
+    cluster.write_plugstack(f"optional {PLUGIN} library={LIBRARY} command={COMMAND} {taken}\n")
+    done = cluster.run("srun", "--poolcuda", WORKING, 2, env=SIMULATED)
+    assert ": 1 rank: " in done.stderr and ranks_in(cluster.work / "site/1.0") == [0]
+    assert environment_of(cluster.run("srun", "--poolcuda", ENV))["POOLCUDA_PRESET"] == "vmm"
 
 
 @pytest.mark.in_every_run

@@ -60,6 +60,30 @@ def test_the_examples_of_a_man_page_run(name, sandbox):
             run(block, work, environment)
 
 
+def other_tests(block):
+    """The tests that a block's reason names: they run it instead."""
+    return re.findall(r"tests/[\w/]+\.py", block.reason)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_block_that_another_test_is_said_to_run_is_read_by_that_test(name):
+    for block in parse(name, (ROOT / name).read_text()):
+        for test in other_tests(block):
+            assert (ROOT / test).exists(), f"{block.place}: {test}: no such file"
+            assert name in (ROOT / test).read_text(), f"{block.place}: {test} does not read {name}"
+
+
+def test_each_command_for_many_machines_is_run_by_a_test_and_each_recipe_says_if_it_is_not():
+    name = "docs/clusters.md"
+    text = (ROOT / name).read_text()
+    for block in parse(name, text):
+        assert not block.reason or other_tests(block) or block.reason.startswith("not tested: "), f"{block.place}: {block.reason}"
+    for recipe in re.finditer(r"^ *```yaml$", text, re.M):
+        section = text[:recipe.start()].rpartition("\n#")[2]
+        paragraph = re.split(r"\n\s*\n|\n- ", section.rstrip())[-1]
+        assert "Not tested" in paragraph, f"{name}: a recipe without a word about whether it is tested, below: {paragraph}"
+
+
 def headings(file):
     """The anchors of a document's headings."""
     text = re.sub(r"^```.*?^```", "", file.read_text(), flags=re.S | re.M)

@@ -4,16 +4,23 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import guard
 import pytest
-from conftest import COMMAND, DRIVER, LIBRARY, RUNTIME, SAMPLES
+from conftest import COMMAND, DRIVER, LIBRARY, ROOT, RUNTIME, SAMPLES
+
+sys.path.append(str(ROOT / "tests/docs"))
+from blocks import parse, run as run_block  # pylint: disable=wrong-import-position  # noqa: E402
 
 MPIRUN = shutil.which("mpirun")
 RANKS = 4
 
 
-@pytest.mark.skipif(not MPIRUN, reason="mpirun is not installed: package openmpi-bin")
+NEEDS_MPI = pytest.mark.skipif(not MPIRUN, reason="mpirun is not installed: package openmpi-bin")
+
+
+@NEEDS_MPI
 def test_the_ranks_of_mpirun_leave_a_file_each_and_one_report_adds_them_up(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("POOLCUDA_", "LD_"))}
     # Root, few processors and no other host: what a test machine has.
@@ -31,3 +38,22 @@ def test_the_ranks_of_mpirun_leave_a_file_each_and_one_report_adds_them_up(tmp_p
     shown = subprocess.run([COMMAND, "report", tmp_path], capture_output=True, text=True, check=True).stdout
     total = sum(run["counters"]["malloc_calls"] for run in runs)
     assert f", {RANKS} runs on " in shown and f"allocations: {total}," in shown
+
+
+@NEEDS_MPI
+def test_the_document_s_commands_of_mpirun_run_as_shown(tmp_path):
+    work, tools = tmp_path / "work", tmp_path / "bin"
+    work.mkdir()
+    tools.mkdir()
+    (work / "solver").symlink_to(SAMPLES / "varying")
+    (tools / "poolcuda").symlink_to(COMMAND)
+    environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), "LC_ALL": "C.UTF-8", "SHELL": "/bin/bash", "SIMCUDA_COST": "0",
+                   "LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+                   "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_plm_rsh_agent": "false"}
+    name = "docs/clusters.md"
+    blocks = [block for block in parse(name, (ROOT / name).read_text()) if "tests/e2e/test_mpi.py" in block.reason]
+    assert len(blocks) == 1
+    blocks[0].reason = ""
+    run_block(blocks[0], work, environment)
+    ranks = [json.loads(file.read_text())["process"]["rank"] for file in (work / "job").iterdir()]
+    assert sorted(ranks) == sorted(2 * [*range(RANKS)])

@@ -1,6 +1,6 @@
-"""scripts/package-oci: the image of the tarball is a sound OCI layout, and runs in a container that needs no rights.
+"""scripts/package-oci: the image of the tarball is a sound OCI layout, and runs in a container that needs no rights, and in podman's.
 
-Debian's skopeo, umoci and bubblewrap, which `scripts/test --all` installs, judge and run it; without them its bytes alone are looked at.
+Debian's skopeo, umoci, bubblewrap and podman, which `scripts/test --all` installs, judge and run it; without them its bytes alone are looked at.
 """
 
 import gzip
@@ -10,11 +10,13 @@ import os
 import re
 import shutil
 import tarfile
+import tempfile
 
 import guard
 import pytest
-from conftest import DRIVER, ROOT, RUNTIME, SAMPLES
+from conftest import BUILD, DRIVER, ROOT, RUNTIME, SAMPLES
 from installed import VERSION
+from steered import NEEDS_MOUNT
 from test_packages import ARCH, call, portable  # pylint: disable=unused-import
 
 pytestmark = [pytest.mark.xdist_group("packages"),
@@ -131,3 +133,59 @@ def test_on_a_base_it_runs_and_copies_itself_as_the_pods_recipe_has_it(tarball, 
     done = guard.run([*NOBODY, "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", str(root), "/", "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp",
                       "--setenv", "PATH", path, "sh", "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()) == (0, [f"poolcuda {VERSION}", "/tmp/tools/lib/libpoolcuda.so"]), done.stderr
+
+
+class Podman:
+    """With storage of its own, as root. Where control groups are of version 1, or of both, as in many virtual machines, crun of Debian 12
+    runs nothing: there it sees an empty hierarchy of version 2, in a mount namespace, and uses none."""
+
+    START = '[ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ] || mount -t cgroup2 none /sys/fs/cgroup; exec podman "$@"'
+    # A container's own limits would be beyond those of a machine that is one itself.
+    CONTAINED = ["run", "--rm", "--network=none", "--cgroups=disabled", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]
+
+    def __init__(self, folder):
+        self.options = [f"--root={folder}/storage", f"--runroot={folder}/run", f"--tmpdir={folder}/tmp", "--storage-driver=vfs",
+                        "--cgroup-manager=cgroupfs", "--events-backend=file"]
+
+    def __call__(self, *words):
+        return call("unshare", "--mount", "sh", "-c", self.START, "sh", *self.options, *words)
+
+    def pull(self, source):
+        """The name of an image."""
+        return re.findall(r"\b[0-9a-f]{64}\b", self("pull", "--quiet", source))[-1]
+
+    def run(self, *words):
+        return self(*self.CONTAINED, *words)
+
+
+NEEDS_PODMAN = pytest.mark.skipif(not all(map(shutil.which, ("podman", "crun"))), reason="scripts/test --all installs Debian's podman and crun")
+
+
+@pytest.fixture(name="podman")
+def fixture_podman():
+    with tempfile.TemporaryDirectory(prefix="podman-") as folder:  # of a short path: podman wants that
+        yield Podman(folder)
+
+
+@NEEDS_TOOLS
+@NEEDS_PODMAN
+@NEEDS_MOUNT
+def test_podman_runs_the_pods_recipe_and_mounts_the_image_as_a_volume(tarball, podman, tmp_path):
+    if guard.run([*NOBODY, "test", "-x", str(SAMPLES / "varying")], check=False).returncode:
+        pytest.skip("others may not read the build folder")
+    base = make_base(tmp_path)
+    package(tarball, tmp_path / "alone")
+    package("--base", base, tarball, tmp_path / "based")
+    alone, based, app = (podman.pull(source) for source in (f"oci-archive:{tmp_path / 'alone'}", f"oci-archive:{tmp_path / 'based'}", f"oci:{base}:b"))
+    tools, figures = tmp_path / "tools", tmp_path / "figures"
+    for folder in (tools, figures):
+        folder.mkdir()
+        folder.chmod(0o777)
+
+    podman.run(f"--volume={tools}:/tools", based, "cp", "-r", "/poolcuda", "/tools")
+    for name, volume in (("copied", f"--volume={tools}:/tools"), ("mounted", f"--mount=type=image,source={alone},destination=/tools")):
+        podman.run(volume, f"--volume={figures}:/figures", f"--volume={BUILD}:{BUILD}:ro", "--user=65534:65534",
+                   "--env=LD_PRELOAD=/tools/poolcuda/lib/libpoolcuda.so", "--env=POOLCUDA_STATS_FILE=/figures/%q{POD_NAME}.%p.json", f"--env=POD_NAME={name}",
+                   f"--env=LD_LIBRARY_PATH={DRIVER}:{RUNTIME}", "--env=SIMCUDA_COST=0", app, SAMPLES / "varying")
+        (file,) = figures.glob(f"{name}.*.json")
+        assert json.loads(file.read_text())["counters"]["malloc_hits"] > 0

@@ -94,13 +94,13 @@ static void what_is_in_it_is_found_however_it_came_and_went(void **state) {
 }
 
 static void bins_are_listed_by_the_size_of_their_blocks(void **state) {
-    struct cache_bin *bin;
     size_t before = 0;
     unsigned listed = 0;
     (void)state;
     for (unsigned i = 0; i < 500; i++)
         add(i);
-    for (CACHE_TABLE_EACH(bin, &table, 0)) {
+    for (unsigned at = 0; at < table.used_count; at++) {
+        const struct cache_bin *bin = cache_table_at(&table, at);
         assert_true(bin->block_size >= before);
         before = bin->block_size;
         listed++;

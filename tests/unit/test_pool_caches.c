@@ -515,19 +515,19 @@ static void what_quick_misses_leave_idle_is_known_to_be_in_nobodys_need(void **s
     quick_alloc(4096, 2);
     assert_true(pool_is_valid(pool));
     device = LIST_FIRST(&pool->devices);
-    ((struct device *)(uintptr_t)device)->least_idle = device_idle(device);
+    ((struct device *)(uintptr_t)device)->bounds.least_idle = device_idle(device);
     for (int i = 0; i < 50; i++)
         if (!misses_quickly(&pointer, 4096, 2))
             quick_alloc(4096, 2);
     assert_true(pool_is_valid(pool));
-    assert_true(device->least_idle >= 40 * MIB);
+    assert_true(device->bounds.least_idle >= 40 * MIB);
     pointer = quick_alloc(40 * MIB, 1);
     for (int i = 0; i < 50; i++)
         if (!misses_quickly(&(CUdeviceptr){0}, 4096, 2))
             quick_alloc(4096, 2);
     quick_release(pointer);
     assert_true(pool_is_valid(pool));
-    assert_true(device->least_idle < 40 * MIB);
+    assert_true(device->bounds.least_idle < 40 * MIB);
 }
 
 static void misses_are_not_quick_beyond_the_bound_on_idle_memory(void **state) {

@@ -187,20 +187,28 @@ static void idle_memory_keeps_within_what_a_control_group_around_allows(void **s
 
 static void a_limit_on_the_devices_own_memory_is_kept_as_well(void **state) {
     (void)state;
-    static const char *const of_device[] = {"drm/0000:00:00.0/vram0", "drm/0000:99:00.0/vram0"};
-    for (int mine = 1; mine >= 0; mine--) {
+    static const struct {
+        const char *name;
+        bool mine;
+    } of_device[] = {
+        {"drm/0000:00:00.0/vram0", true},      {"nvidia/0000:00:00.0/vidmem", true},
+        {"nvidia/00000000:00:00.0", false},    {"nvidia/00000000:00:00.0/vidmem", true},
+        {"drm/0000:99:00.0/vram0", false},     {"nvidia/0001:00:00.0/vidmem", false},
+        {"nvidia/0000:00:00.1/vidmem", false},
+    };
+    for (size_t i = 0; i < sizeof of_device / sizeof of_device[0]; i++) {
         char text[128];
         start_machine(false);
-        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[!mine], (4 * GIB));
+        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[i].name, (4 * GIB));
         write_file("/sys/fs/cgroup/job/dmem.max", text);
-        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[!mine], (3 * GIB));
+        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[i].name, (3 * GIB));
         write_file("/sys/fs/cgroup/job/dmem.current", text);
         CUdeviceptr idle = alloc_at(2 * GIB, 1);
         release(idle);
-        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[!mine], (4 * GIB - 64 * MIB));
+        snprintf(text, sizeof text, "%s %" PRIu64 "\n", of_device[i].name, (4 * GIB - 64 * MIB));
         write_file("/sys/fs/cgroup/job/dmem.current", text);
         alloc_at(7 * GIB / 8, 2);
-        assert_int_equal(fake_size(idle) == 0, mine);
+        assert_int_equal(fake_size(idle) == 0, of_device[i].mine);
     }
 }
 

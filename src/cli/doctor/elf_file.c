@@ -340,9 +340,9 @@ void elf_file_free(struct elf_file *file) {
     *file = (struct elf_file){.kind = ELF_MISSING};
 }
 
-bool elf_file_has_any(const struct elf_file *file, const enum mark *marks, size_t count) {
-    for (size_t i = 0; file->kind == ELF_GOOD && i < count; i++)
-        if (file->marks.found[marks[i]])
+bool elf_file_has_any(const struct elf_file *file, const enum mark *marks) {
+    for (; file->kind == ELF_GOOD && *marks != MARKS; marks++)
+        if (file->marks.found[*marks])
             return true;
     return false;
 }

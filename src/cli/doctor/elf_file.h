@@ -44,7 +44,7 @@ struct elf_file elf_file_read(const char *path);
 
 void elf_file_free(struct elf_file *file);
 
-/* Whether one of `count` marks was found in a good file. */
-bool elf_file_has_any(const struct elf_file *file, const enum mark *marks, size_t count);
+/* Whether one of the marks, which end with MARKS, was found in a good file. */
+bool elf_file_has_any(const struct elf_file *file, const enum mark *marks);
 
 #endif

@@ -9,13 +9,16 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define COUNT(list) (sizeof(list) / sizeof(list)[0])
-
-static const enum mark regions[] = {MARK_gomp_target, MARK_goacc_parallel, MARK_goacc_data};
-static const enum mark device_memory[] = {MARK_gomp_data,   MARK_gomp_enter,   MARK_goacc_data,
-                                          MARK_goacc_enter, MARK_device_alloc, MARK_acc_alloc};
+static const enum mark regions[] = {MARK_gomp_target, MARK_goacc_parallel, MARK_goacc_data, MARKS};
+static const enum mark device_memory[] = {MARK_gomp_data,
+                                          MARK_gomp_enter,
+                                          MARK_goacc_data,
+                                          MARK_goacc_enter,
+                                          MARK_device_alloc,
+                                          MARK_acc_alloc,
+                                          MARKS};
 static const enum mark device_code[] = {MARK_nvptx_text, MARK_nvptx_triple, MARK_nvptx_triple_2,
-                                        MARK_cubin_text};
+                                        MARK_cubin_text, MARKS};
 
 /* What of a program and its libraries is meant for a device. */
 struct offload {
@@ -25,10 +28,9 @@ struct offload {
 };
 
 static void look_at_offload(const struct elf_file *file, struct offload *offload) {
-    bool code = elf_file_has_any(file, device_code, COUNT(device_code));
-    offload->regions = offload->regions || elf_file_has_any(file, regions, COUNT(regions));
-    offload->memory =
-        offload->memory || elf_file_has_any(file, device_memory, COUNT(device_memory));
+    bool code = elf_file_has_any(file, device_code);
+    offload->regions = offload->regions || elf_file_has_any(file, regions);
+    offload->memory = offload->memory || elf_file_has_any(file, device_memory);
     if (file->kind != ELF_GOOD)
         return;
     offload->gcc = offload->gcc || (code && file->marks.found[MARK_gomp_register]);

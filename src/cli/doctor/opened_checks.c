@@ -58,8 +58,8 @@ static const char *find_language(const struct subject *subject) {
 static bool opens_libraries(const struct elf_file *file) {
     static const enum mark marks[] = {
         MARK_imports_dlopen,   MARK_imports_dlmopen, MARK_imports_gmodule, MARK_imports_ltdl,
-        MARK_imports_qlibrary, MARK_imports_qplugin, MARK_imports_sdl};
-    return elf_file_has_any(file, marks, sizeof marks / sizeof marks[0]);
+        MARK_imports_qlibrary, MARK_imports_qplugin, MARK_imports_sdl,     MARKS};
+    return elf_file_has_any(file, marks);
 }
 
 /* Libraries of the system open others for purposes of their own: names, locales, devices. */

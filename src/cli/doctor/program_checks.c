@@ -203,8 +203,8 @@ static bool check_static_starter(struct doctor *doctor, const struct subject *su
         routes_of(&subject->file, subject->path))
         return false;
     check_arguments(doctor, subject->name, arguments);
-    static const enum mark marks[] = {MARK_exec_inside, MARK_spawn_inside, MARK_shell_text};
-    bool starts = elf_file_has_any(&subject->file, marks, sizeof marks / sizeof marks[0]);
+    static const enum mark marks[] = {MARK_exec_inside, MARK_spawn_inside, MARK_shell_text, MARKS};
+    bool starts = elf_file_has_any(&subject->file, marks);
     if (doctor->seen_count == before && !starts)
         return false;
     findings_add(&doctor->findings, "static-starter", SEVERITY_NOTE,
@@ -217,17 +217,17 @@ static bool check_static_starter(struct doctor *doctor, const struct subject *su
 
 bool program_starts_others(const struct elf_file *file) {
     static const enum mark marks[] = {
-        MARK_imports_exec,  MARK_imports_fexec,    MARK_imports_spawn, MARK_imports_system,
-        MARK_imports_popen, MARK_imports_qprocess, MARK_imports_gspawn};
-    return elf_file_has_any(file, marks, sizeof marks / sizeof marks[0]);
+        MARK_imports_exec,  MARK_imports_fexec,    MARK_imports_spawn,  MARK_imports_system,
+        MARK_imports_popen, MARK_imports_qprocess, MARK_imports_gspawn, MARKS};
+    return elf_file_has_any(file, marks);
 }
 
 /* Whether it hands its arguments to Python's own main function, or is called as Python is. */
 static bool is_python(const struct subject *subject) {
-    static const enum mark marks[] = {MARK_python_main, MARK_python_main_wide,
-                                      MARK_python_run_main};
+    static const enum mark marks[] = {MARK_python_main, MARK_python_main_wide, MARK_python_run_main,
+                                      MARKS};
     return python_is_interpreter(subject->name) || python_is_interpreter(subject->path) ||
-           elf_file_has_any(&subject->file, marks, sizeof marks / sizeof marks[0]);
+           elf_file_has_any(&subject->file, marks);
 }
 
 /* Options by which some of these start programs after all, or open libraries: tar's -I, -F, --to-

@@ -159,9 +159,17 @@ unsigned char *memory_reach(CUdeviceptr address, size_t size) {
 
 /* --- pages --- */
 
+/* What this process may take of a device, whatever others take of it. */
+static size_t own_pages(CUdevice device) {
+    uint64_t most = settings()->client_memory;
+    size_t all = memory_capacity(device) / memory_page;
+
+    return most != 0 && most / memory_page < all ? most / memory_page : all;
+}
+
 bool memory_take_unaddressed(CUdevice device, size_t pages) {
     sim_check_held();
-    if (pages > memory_capacity(device) / memory_page - used_pages[device] ||
+    if (pages > own_pages(device) - used_pages[device] ||
         !shared_memory_take(device, (int64_t)pages, memory_capacity(device) / memory_page))
         return false;
     used_pages[device] += pages;
