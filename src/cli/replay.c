@@ -3,6 +3,7 @@
 #include "cli/simulated.h"
 #include "clock.h"
 #include "driver/driver.h"
+#include "format.h"
 #include "observe/stats.h"
 #include "pool/policy.h"
 
@@ -51,6 +52,7 @@ struct player {
     bool keeps_all;   /* the pool, of idle memory: none is in the driver's */
     uint64_t held;
     uint64_t live, peak_live, native_calls, modelled_ns, host_ns;
+    uint64_t asked_ns, asked_held; /* when it was last asked whether the replay is hopeless */
     struct replay_result result;
     int report; /* the pipe's writing end */
 };
@@ -93,25 +95,60 @@ static void check(const struct player *player, CUresult result, const char *call
 
 /* --- starting --- */
 
+/* A driver that was loaded, and not started yet: `ready`, or `error` says why not. */
+struct loaded {
+    bool ready;
+    struct driver driver;
+    struct calls calls;
+    char error[256];
+};
+
 static void *library;
 
 static void *find_symbol(const char *name) {
     return dlsym(library, name);
 }
 
-static void load(struct player *player) {
+static void load(struct loaded *loaded, bool gpu) {
     char path[4096] = "libcuda.so.1";
-    if (!player->settings->gpu && !simulated_driver(path, sizeof path))
-        give_up(player, "the simulated GPU's driver is not installed");
+    if (!gpu && !simulated_driver(path, sizeof path)) {
+        format(loaded->error, sizeof loaded->error, "the simulated GPU's driver is not installed");
+        return;
+    }
     library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        give_up(player, "%s", dlerror());
-#define LOAD(field, name, parameters) *(void **)&player->calls.field = dlsym(library, #name);
+    if (!library) {
+        format(loaded->error, sizeof loaded->error, "%s", dlerror());
+        return;
+    }
+#define LOAD(field, name, parameters) *(void **)&loaded->calls.field = dlsym(library, #name);
     CALLS(LOAD)
 #undef LOAD
-    *(void **)&player->calls.modelled_ns = dlsym(library, "simcuda_modelled_ns");
-    if (!driver_fill(&player->driver, find_symbol) || !player->calls.memset)
-        give_up(player, "%s lacks functions that the pool needs", path);
+    *(void **)&loaded->calls.modelled_ns = dlsym(library, "simcuda_modelled_ns");
+    loaded->ready = driver_fill(&loaded->driver, find_symbol) && loaded->calls.memset;
+    if (!loaded->ready)
+        format(loaded->error, sizeof loaded->error, "%s lacks functions that the pool needs", path);
+}
+
+/* The parent loads the simulated driver once for all its children, as that takes longer than
+ * a short trace's replay. Each child starts it anew. A real driver is loaded where it is used, as
+ * nobody promises that it could be loaded before a fork. */
+static struct loaded simulated;
+
+static void load_for_children(void) {
+    unsetenv("SIMCUDA_REPORT"); /* this process uses no GPU, which it would report at its end */
+    if (!simulated.ready)
+        load(&simulated, false);
+}
+
+static void take_driver(struct player *player) {
+    struct loaded own = {.ready = false};
+    if (player->settings->gpu)
+        load(&own, true);
+    const struct loaded *loaded = player->settings->gpu ? &own : &simulated;
+    if (!loaded->ready)
+        give_up(player, "%s", loaded->error);
+    player->driver = loaded->driver;
+    player->calls = loaded->calls;
 }
 
 static void set_number(const char *name, uint64_t value) {
@@ -129,9 +166,8 @@ static void start_device(struct player *player) {
         set_number("SIMCUDA_MEMORY", player->settings->memory);
         set_number("SIMCUDA_DEVICES", trace->device_count);
         set_number("SIMCUDA_COST", 2);
-        unsetenv("SIMCUDA_REPORT");
     }
-    load(player);
+    take_driver(player);
     check(player, player->calls.init(0), "cuInit");
     check(player, player->calls.device_count(&player->device_count), "cuDeviceGetCount");
     if (trace->device_count > (uint32_t)player->device_count)
@@ -206,6 +242,32 @@ static bool may_hold_other; /* than was noted last */
 HOLDING_CALLS(WATCH)
 #undef WATCH
 
+/* The pool asks for the current context in each of its calls. It is asked of the driver only after
+ * somebody may have changed it. */
+static CUcontext current;
+static bool current_is_known;
+
+static CUresult tell_current(CUcontext *context) {
+    if (!current_is_known) {
+        CUresult result = whole_driver.ctx_get_current(&current);
+        if (result != CUDA_SUCCESS)
+            return result;
+        current_is_known = true;
+    }
+    *context = current;
+    return CUDA_SUCCESS;
+}
+
+static CUresult watch_push(CUcontext context) {
+    current_is_known = false;
+    return whole_driver.ctx_push_current(context);
+}
+
+static CUresult watch_pop(CUcontext *context) {
+    current_is_known = false;
+    return whole_driver.ctx_pop_current(context);
+}
+
 static void watch_driver(struct driver *driver) {
     whole_driver = *driver;
 #define SET(field, parameters, arguments)                                                          \
@@ -213,6 +275,9 @@ static void watch_driver(struct driver *driver) {
         driver->field = watch_##field;
     HOLDING_CALLS(SET)
 #undef SET
+    driver->ctx_get_current = tell_current;
+    driver->ctx_push_current = watch_push;
+    driver->ctx_pop_current = watch_pop;
 }
 
 static void start(struct player *player) {
@@ -270,6 +335,7 @@ static void use_device(struct player *player, int device) {
         return;
     pay(player, "cuCtxSetCurrent");
     check(player, player->calls.set_current(player->contexts[device]), "cuCtxSetCurrent");
+    current_is_known = false;
     player->device = device;
 }
 
@@ -417,18 +483,30 @@ static void sum_up(struct player *player, size_t events) {
         result->driver_frees = result->waits = result->frees;
         return;
     }
-    result->hits = stats_get(STATS_malloc_hits);
-    result->driver_allocs = stats_get(STATS_driver_allocs);
-    result->driver_frees = stats_get(STATS_driver_frees);
-    result->map_calls = stats_get(STATS_map_calls);
-    result->waits =
-        stats_get(STATS_free_waited) + stats_get(STATS_waits_paid) + stats_get(STATS_fences_waited);
+    static const enum stats_counter counters[] = {
+        STATS_malloc_hits, STATS_driver_allocs, STATS_driver_frees,  STATS_map_calls,
+        STATS_free_waited, STATS_waits_paid,    STATS_fences_waited,
+    };
+    uint64_t values[sizeof counters / sizeof counters[0]];
+    stats_get_several(counters, sizeof counters / sizeof counters[0], values);
+    result->hits = values[0];
+    result->driver_allocs = values[1];
+    result->driver_frees = values[2];
+    result->map_calls = values[3];
+    result->waits = values[4] + values[5] + values[6];
 }
 
+/* Asked when the model's time or the memory held has grown, else now and then: what a call that
+ * the pool serves itself takes adds up. */
 static bool is_hopeless(struct player *player, size_t events) {
+    enum { ASK_EVERY = 256 };
     const struct replay_settings *settings = player->settings;
-    if (!settings->is_hopeless)
+    if (!settings->is_hopeless ||
+        (events % ASK_EVERY != 0 && player->modelled_ns == player->asked_ns &&
+         player->result.peak_held_bytes == player->asked_held))
         return false;
+    player->asked_ns = player->modelled_ns;
+    player->asked_held = player->result.peak_held_bytes;
     sum_up(player, events);
     return settings->is_hopeless(&player->result, settings->state);
 }
@@ -448,7 +526,7 @@ static void note_part(struct player *player, size_t events) {
 
 /* Not inlined, so that a tool can count what it costs by its name. */
 __attribute__((noinline)) static void replay_in_child(struct player *player) {
-    enum { TELL_EVERY = 2048, ASK_EVERY = 256 };
+    enum { TELL_EVERY = 2048 };
     const struct trace *trace = player->trace;
     size_t i = 0;
     start(player);
@@ -459,7 +537,7 @@ __attribute__((noinline)) static void replay_in_child(struct player *player) {
             tell(player, &(struct message){.kind = PROGRESS,
                                            .share = (double)i / (double)trace->event_count});
         note_part(player, ++i);
-        if (i % ASK_EVERY == 0 && is_hopeless(player, i))
+        if (is_hopeless(player, i))
             break;
     }
     sum_up(player, i);
@@ -506,6 +584,8 @@ bool replay_run(const struct trace *trace, const struct replay_settings *setting
                 struct replay_result *result, void (*progress)(double share, void *state),
                 void *state, char *error, size_t error_size) {
     int ends[2];
+    if (!settings->gpu)
+        load_for_children();
     fflush(NULL);
     if (pipe(ends) != 0) {
         snprintf(error, error_size, "pipe: %s", strerror(errno));

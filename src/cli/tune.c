@@ -30,6 +30,7 @@ static unsigned cost_of(const struct policy *policy) {
 
 void tune_note_config(struct tune_setting *setting, const struct pool_config *config) {
     const struct policy *policy = config->policy;
+    setting->config = *config;
     bool site = strcmp(policy->name, "site") == 0;
     setting->transparent = site || strcmp(policy->name, "tag") == 0;
     setting->cuts = policy->keeper->cuts || policy->keeper->keeps_nothing;
@@ -68,6 +69,23 @@ bool tune_covers(const struct replay_result *one, const struct replay_result *ot
            one->oom_failures <= other->oom_failures;
 }
 
+/* What the whole trace takes at least, if no more allocations fail: were all that is left to do
+ * served without the driver. */
+static double least_seconds(const struct tune_setting *setting, const struct replay_result *so_far,
+                            const struct tune_wish *wish) {
+    const uint64_t failed = so_far->oom_failures;
+    uint64_t frees = wish->frees > failed ? wish->frees - failed : 0, left = 0;
+    if (wish->gpu)
+        return tune_seconds(setting, so_far, true);
+    if (wish->allocations > so_far->allocations)
+        left = wish->allocations - so_far->allocations;
+    const struct replay_part all = {.allocations = so_far->allocations + left,
+                                    .frees = frees > so_far->frees ? frees : so_far->frees,
+                                    .hits = so_far->hits + left,
+                                    .modelled_seconds = so_far->modelled_seconds};
+    return seconds_of(setting, &all, false);
+}
+
 bool tune_is_hopeless(const struct tune_setting *setting, const struct replay_result *so_far,
                       const struct tune_setting *rival, const struct tune_wish *wish) {
     const struct replay_result *other = &rival->result;
@@ -75,8 +93,10 @@ bool tune_is_hopeless(const struct tune_setting *setting, const struct replay_re
         return so_far->oom_failures > other->oom_failures; /* else it may end with fewer */
     if (other->peak_held_bytes > wish->most)
         return so_far->peak_held_bytes > other->peak_held_bytes;
-    return so_far->peak_held_bytes > wish->most ||
-           tune_seconds(setting, so_far, wish->gpu) > tune_seconds(rival, other, wish->gpu);
+    double least = least_seconds(setting, so_far, wish),
+           others = tune_seconds(rival, other, wish->gpu);
+    bool plainer = setting->variable_count < rival->variable_count;
+    return so_far->peak_held_bytes > wish->most || least > others || (!plainer && least >= others);
 }
 
 bool tune_is_behind(const struct tune_setting *setting, const struct replay_result *so_far,

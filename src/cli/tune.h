@@ -20,8 +20,9 @@ struct tune_setting {
     bool cuts;          /* memory is cut or remapped, not reused in whole blocks */
     bool cached;        /* threads' caches serve allocations and frees */
     unsigned per_call;  /* instructions of a malloc or free that no cache serves */
-    bool complete;      /* replayed to the end: else it cannot be the best */
-    bool front;         /* no other makes fewer driver calls and holds no more */
+    struct pool_config config;
+    bool complete; /* replayed to the end: else it cannot be the best */
+    bool front;    /* no other makes fewer driver calls and holds no more */
     struct replay_result result;
 };
 
@@ -32,6 +33,8 @@ struct tune_wish {
     bool any;               /* it need not be transparent */
     bool gpu;               /* time is what was measured, not the model's */
     double program_seconds; /* what the recorded program took */
+
+    uint64_t allocations, frees; /* that a replay to the end makes, unless some fail */
 };
 
 /* What was tried. Free with tune_free. */
@@ -46,7 +49,7 @@ struct tune {
                                              * is in nothing better */
 };
 
-/* Notes the policy and the caches of the configuration that a setting comes to. */
+/* Notes the configuration that a setting comes to, its policy and its caches. */
 void tune_note_config(struct tune_setting *setting, const struct pool_config *config);
 
 /* Everything that the driver did for a setting: allocations, frees, maps and unmaps. */
@@ -58,7 +61,7 @@ double tune_seconds(const struct tune_setting *setting, const struct replay_resu
                     bool gpu);
 
 /* Whether a replay of the setting that has come so far cannot be better than `rival` any more,
- * however it ends. */
+ * however it ends: the calls that are still to come take the pool's own instructions at least. */
 bool tune_is_hopeless(const struct tune_setting *setting, const struct replay_result *so_far,
                       const struct tune_setting *rival, const struct tune_wish *wish);
 

@@ -161,7 +161,7 @@ static bool try_setting(struct tune_setting *setting, double share,
     const struct session *session = owner;
     const struct stage stage = {share, share, name_of(session, setting)};
     struct replay_settings settings = session->arguments->settings;
-    settings.config = configure(setting->variables);
+    settings.config = setting->config;
     settings.is_hopeless = is_hopeless;
     settings.state = state;
     return replay(session, &settings, &setting->result, &stage);
@@ -174,6 +174,13 @@ static void note_config(struct tune_setting *setting) {
 
 static double seconds_of_trace(const struct trace *trace) {
     return trace->event_count ? (double)trace->events[trace->event_count - 1].time_ns / 1e9 : 0;
+}
+
+static uint64_t count_events(const struct trace *trace, enum trace_op op) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < trace->event_count; i++)
+        count += trace->events[i].op == op;
+    return count;
 }
 
 static bool search(struct session *session) {
@@ -438,11 +445,14 @@ static int tune(struct session *session) {
         say("out of memory");
         return 1;
     }
-    session->tune.wish = (struct tune_wish){.most = most_held(session),
-                                            .strictly = arguments->most,
-                                            .any = arguments->any,
-                                            .gpu = arguments->settings.gpu,
-                                            .program_seconds = seconds_of_trace(session->trace)};
+    session->tune.wish =
+        (struct tune_wish){.most = most_held(session),
+                           .strictly = arguments->most,
+                           .any = arguments->any,
+                           .gpu = arguments->settings.gpu,
+                           .program_seconds = seconds_of_trace(session->trace),
+                           .allocations = count_events(session->trace, TRACE_ALLOC),
+                           .frees = count_events(session->trace, TRACE_FREE)};
     if (!search(session))
         return 1;
     tune_judge(&session->tune);

@@ -137,7 +137,7 @@ static struct tune_setting *find(const struct tune *tune, const char *variables)
 
 /* What a replay takes, by and large: so that a search comes out the same on every machine. */
 static uint64_t cost_of(const struct replay_result *result) {
-    enum { START = 500000, CALL = 1900, EVENT = 500, DRIVER_CALL = 10000, MAP_CALL = 5000 };
+    enum { START = 150000, CALL = 2000, EVENT = 400, DRIVER_CALL = 4000, MAP_CALL = 5000 };
     return START + CALL * (result->allocations + result->frees) + EVENT * result->events +
            DRIVER_CALL * (result->driver_allocs + result->driver_frees) +
            MAP_CALL * result->map_calls;
@@ -323,6 +323,19 @@ static size_t in_order(const struct state *state, size_t order[FAMILIES]) {
     return count;
 }
 
+/* The best that changes nothing but speed goes first: it is what is recommended most often. */
+static void put_transparent_first(const struct state *state, size_t *order, size_t count) {
+    for (size_t place = 0; place < count; place++) {
+        const size_t family = order[place];
+        const struct tune_setting *best = best_of(state, family);
+        if (!best->transparent || !best->complete)
+            continue;
+        memmove(order + 1, order, place * sizeof *order);
+        order[0] = family;
+        return;
+    }
+}
+
 static uint64_t combinations(const struct tune_search *search) {
     uint64_t sum = 0;
     for (size_t family = 0; family < FAMILIES; family++) {
@@ -386,6 +399,7 @@ static void climb(struct state *state) {
     bool gained = true;
     while (gained && has_more(state)) {
         size_t order[FAMILIES], count = in_order(state, order);
+        put_transparent_first(state, order, count);
         gained = false;
         for (size_t i = 0; i < count && has_more(state); i++) {
             state->family = order[i];
@@ -403,14 +417,20 @@ static void try_the_rest(struct state *state) {
     }
 }
 
+/* What a search may take: no less than `least`, however short the trace. */
+static uint64_t most_for(const struct tune_search *search, uint64_t least) {
+    enum { PER_EVENT = 13000 }; /* what remains is for what cost_of misses */
+    uint64_t most = PER_EVENT * search->events;
+    return most > least ? most : least;
+}
+
 bool tune_search(const struct tune_search *search, bool *no_memory) {
-    enum { PER_EVENT = 13000, LEAST = 260000000 }; /* what remains is for what it misses */
+    enum { LEAST_TO_IMPROVE = 160000000, LEAST_FOR_ALL = 60000000 };
     struct state state = {.search = search};
-    state.most = PER_EVENT * search->events;
-    if (state.most < LEAST)
-        state.most = LEAST;
+    state.most = most_for(search, LEAST_TO_IMPROVE);
     try_presets(&state);
     climb(&state);
+    state.most = most_for(search, LEAST_FOR_ALL);
     try_the_rest(&state);
     *no_memory = state.no_memory;
     return !state.stopped;

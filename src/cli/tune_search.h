@@ -26,7 +26,8 @@ struct tune_search {
  * as its preset has it, then, from the best of each policy, one option after the other, until that
  * gains nothing; then all that was not tried, the most promising policies first. A replay ends as
  * soon as it cannot be the best any more. The search ends when all is tried, or once it has taken
- * 20,000 instructions for each event of the trace, or 400 million if that is more, by an estimate.
+ * 20,000 instructions for each event of the trace by an estimate. A short trace may take more than
+ * that: 160 million while options are still found that gain something, 60 million to try the rest.
  * Where all is too much for that, a replay ends as well that is far behind the best at the end of
  * an eighth of the trace. What the environment fixes is left as it is; who fixes the preset or the
  * policy wants no other. False after try_setting has returned false, or without memory, when

@@ -274,11 +274,19 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
     return device;
 }
 
-uint64_t stats_get(enum stats_counter counter) {
+void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values) {
     struct stats_sums sum = shards_sum(shards, SHARDS_ALL);
     struct stats_figures all = page ? shards_devices(shards, page->devices, used.devices)
                                     : shards_devices(shards, &early_device, 1);
-    return stats_read(&stats_counters[counter]) + shards_count(&sum, &all, counter);
+    for (size_t i = 0; i < count; i++)
+        values[i] =
+            stats_read(&stats_counters[counters[i]]) + shards_count(&sum, &all, counters[i]);
+}
+
+uint64_t stats_get(enum stats_counter counter) {
+    uint64_t value;
+    stats_get_several(&counter, 1, &value);
+    return value;
 }
 
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {

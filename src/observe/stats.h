@@ -201,6 +201,10 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
 /* The counter with what the shards add. */
 uint64_t stats_get(enum stats_counter counter);
 
+/* values[i] becomes the counter counters[i], as stats_get tells it: the shards, which are most of
+ * the work, are walked once for all. */
+void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values);
+
 /* A shard for a cache on the device of that record, zeroed. NULL: all are in use. stats_shard_end
  * takes it back: the counters and the device have what it adds from then on. LOCK_POOL held. */
 struct stats_shard *stats_shard_begin(const struct stats_device *device);
