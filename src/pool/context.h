@@ -26,6 +26,9 @@ struct cache_sums {
 
 enum { GIVEN_UP_BITS = 6, GIVEN_UP = 1 << GIVEN_UP_BITS };
 
+/* Whether idle blocks have gone in exchange for new ones, and one was then missed (growth.c). */
+enum exchange { EXCHANGE_UNTRIED, EXCHANGE_TRIED, EXCHANGE_REGRETTED };
+
 /* available.c: where a device's memory lies. */
 struct device_place {
     bool unified;    /* in the host's, or the host uses it as its own */
@@ -60,6 +63,7 @@ struct device {
     uint64_t crowd_live, crowd_others;
     bool crowded;
     uint64_t given_up[GIVEN_UP]; /* bounds.h: by size */
+    enum exchange exchange;      /* growth.c */
     /* bounds.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
      * when the clock was last looked at. */
     uint64_t least_idle, period_began, looked;

@@ -118,8 +118,11 @@ void take_obtained(struct pool *pool, const struct request *request,
     } else {
         struct pool_block *block = ledger_add(pool, request->context, request->site,
                                               obtained->pointer, obtained->size, bytes);
-        if (block)
+        if (block) {
             block->in_driver_pool = obtained->in_driver_pool;
+            if (request->size && obtained->size > request->size)
+                block->asked = obtained->size; /* not rounding alone has made it larger */
+        }
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
     given_up_miss(request->context->device, obtained->size);

@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = [ROOT.parent / "shared/traces", ROOT / "tests/data"]
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
 SIZES = ["16G", "80G"]
+PAGE = 2 << 20
 
 # trace: for the default and for the best of bfc and vmm, the least hit rate and the most that may be held of
 # (peak requested + 64 MiB) at any time.
@@ -117,8 +118,9 @@ def leads(original, preset):
 
 
 def device_size(memory, peak):
-    """Of the simulated device, from what figures.csv calls it; the least is one page."""
-    return "80G" if memory == "unlimited" else max(int(float(memory) * peak), 2 << 20)
+    """Of the simulated device, from what figures.csv calls it. It consists of whole pages, the originals' of bytes: so that it has
+    no less than theirs, the last page counts whole."""
+    return "80G" if memory == "unlimited" else -(-int(float(memory) * peak) // PAGE) * PAGE
 
 
 def cells_of(command, path, memory, peak, originals):

@@ -12,12 +12,12 @@ static void freed_memory_serves_its_site_again(void **state) {
 
 static void a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not(void **state) {
     (void)state;
-    CUdeviceptr big = alloc(64 * KIB);
+    CUdeviceptr big = alloc(64 * MIB);
     release(big);
-    CUdeviceptr other = alloc(32 * KIB - 1024);
+    CUdeviceptr other = alloc_at(30 * MIB, 2);
     assert_int_not_equal(other, big);
     release(other);
-    assert_int_equal(alloc(32 * KIB), big);
+    assert_int_equal(alloc(32 * MIB), big);
 }
 
 static void the_ratio_counts_requests_as_made_not_as_rounded(void **state) {
