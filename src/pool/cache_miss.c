@@ -35,10 +35,9 @@ __attribute__((noinline)) static bool may_miss(const struct pool *pool, struct c
     size_t size = round_physical(bytes);
     if (!known->site || known->id != site || !size || size > known->site->largest_missed)
         return false; /* the keeper learns of a size larger than all before */
-    if (cache->nothing_idle
-            ? is_any_freed(pool, cache)
-            : size > cache->may_grow || may_exchange(cache, known->site, size) ||
-                  !cache_fits_none(cache, known->site, bytes, size))
+    if (cache->nothing_idle ? is_any_freed(pool, cache)
+                            : size > cache->may_grow || may_exchange(cache, known->site, size) ||
+                                  !cache_fits_none(cache, known->site, bytes, size))
         return false;
     __atomic_store_n(&known->site->growing, 0, __ATOMIC_RELAXED);
     if (cache->alone) {

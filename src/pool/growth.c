@@ -12,7 +12,8 @@
 
 #include "pool/bounds.h"
 
-/* A size that went in exchange is marked in the table of sizes given up. Sizes are even. */
+/* A size that went in exchange is marked in the table of sizes given up. Requests are for even
+ * ones. */
 enum { EXCHANGED = 1 };
 
 static void learn(struct device *device, size_t size) {
@@ -52,11 +53,11 @@ struct pool_block *growth_exchange(struct pool *pool, struct context *context, s
     uint64_t held = held_beyond_live(device, growth), idle = growth_idle(site);
     if (!keeper->reach || pool->config.max_idle.kind != LIMIT_AUTO ||
         device->exchange == EXCHANGE_REGRETTED || !held || idle < ROUND_PAGE ||
-        held - idle > device->peak_live)
+        held > device->peak_live + idle)
         return NULL;
     cache_drain(pool, context);
     struct pool_block *block = keeper->largest_of(site);
-    return block && block->size >= ROUND_PAGE && held - block->size <= device->peak_live ? block
+    return block && block->size >= ROUND_PAGE && held <= device->peak_live + block->size ? block
                                                                                          : NULL;
 }
 
