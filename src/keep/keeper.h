@@ -20,6 +20,7 @@ struct fit {
     uint64_t surplus; /* bytes by which it may be larger than `size` */
     bool steal;       /* blocks of other sites may serve as well */
     bool last;        /* nothing else will: a block that is kept for other requests may serve */
+    bool little;      /* a block that wastes little of the surplus serves whatever the ratio */
 };
 
 /* What is to be known of a block that was taken; 0: nothing. */

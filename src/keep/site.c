@@ -53,7 +53,7 @@ void site_give(struct idle_store *store, struct pool_block *block) {
 }
 
 static size_t little_waste(const struct fit *fit) {
-    return fit->ratio > 1 ? fit->surplus / LITTLE_WASTE : 0;
+    return fit->little && fit->ratio > 1 ? fit->surplus / LITTLE_WASTE : 0;
 }
 
 /* Only the smallest block of sufficient size is looked at: in every order that matters the others

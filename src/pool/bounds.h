@@ -25,8 +25,13 @@ static inline struct fit waste_bound_fit(const struct pool *pool, const struct c
                                          size_t bytes, size_t size) {
     lock_check_held(LOCK_POOL);
     double ratio = PLANTED(oversize) ? 1e9 : pool->config.reuse_ratio;
-    return (struct fit){
-        bytes, size, ratio, waste_bound_left(pool, context->device), pool->config.steal, false};
+    const struct device *device = context->device;
+    return (struct fit){.bytes = bytes,
+                        .size = size,
+                        .ratio = ratio,
+                        .surplus = waste_bound_left(pool, device),
+                        .steal = pool->config.steal,
+                        .little = device->saves};
 }
 
 /* What was given up to keep within a bound, and was then missed: so that the report can tell

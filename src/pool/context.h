@@ -64,6 +64,7 @@ struct device {
     bool crowded;
     uint64_t given_up[GIVEN_UP]; /* bounds.h: by size */
     enum exchange exchange;      /* growth.c */
+    bool saves; /* idle memory has gone back to the driver, or some site's sizes only grow */
     /* bounds.c: the least idle bytes since period_began (nanoseconds, 0: never yet); the changes
      * when the clock was last looked at. */
     uint64_t least_idle, period_began, looked;

@@ -33,10 +33,14 @@ size_t growth_size(struct pool *pool, const struct request *request) {
     struct fit fit = waste_bound_fit(pool, context, request->bytes, request->size);
     uint64_t room = idle_bound_room_to_grow(device);
     learn(device, request->size);
+    fit.little = true;
     room = room > request->size ? room - request->size : 0;
     if (fit.surplus > room)
         fit.surplus = room;
-    return context->keeper->reach(request->site, &fit);
+    size_t size = context->keeper->reach(request->site, &fit);
+    if (size > request->size)
+        device->saves = true;
+    return size;
 }
 
 /* What is held once `growth` bytes more are. 0: nothing need go for that. */

@@ -57,7 +57,8 @@ struct pool_block *pool_take_larger(struct pool *pool, const struct request *req
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
     const uint64_t more = wastes ? UINT64_MAX : waste_bound_left(pool, context->device);
-    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX, more, true, true};
+    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX, more, true,
+                            true,           false};
     unsigned how = 0;
     cache_drain(pool, context);
     struct pool_block *block = take_kept(pool, context, request->site, &fit, &how);
