@@ -109,6 +109,8 @@ struct site {
     uintptr_t id; /* site_id() of the key */
     struct site_tree idle;
     size_t idle_count;
+    size_t largest_missed; /* of the sizes that nothing idle has served */
+    unsigned growing;      /* the last so many misses were each for the largest size so far */
     struct site_record *record;
     struct stats_site *stats;
     UT_hash_handle by_key;

@@ -20,6 +20,7 @@ struct fit {
     uint64_t surplus; /* bytes by which it may be larger than `size` */
     bool steal;       /* blocks of other sites may serve as well */
     bool last;        /* nothing else will: a block that is kept for other requests may serve */
+    bool little;      /* a block that wastes little of the surplus serves whatever the ratio */
 };
 
 /* What is to be known of a block that was taken; 0: nothing. */
@@ -74,6 +75,13 @@ struct keeper {
     bool (*serves)(const struct pool_block *block, const struct fit *fit);
     size_t (*most)(const struct fit *fit);
     size_t (*least)(struct idle_store *store, size_t size);
+
+    /* The size to ask the driver for where nothing idle serves: at least fit->size, more only where
+     * what the site has missed so far says that its next requests are larger. Learns of the miss.
+     * NULL: just fit->size. */
+    size_t (*reach)(struct site *site, const struct fit *fit);
+    /* Where there is reach: the site's largest idle block, NULL if there is none. */
+    struct pool_block *(*largest_of)(struct site *site);
 
     /* Keeps a block, which belongs to block->site. Takes one out, wherever it is kept. */
     void (*give)(struct idle_store *store, struct pool_block *block);

@@ -176,15 +176,20 @@ struct pool_block *region_join(struct idle_store *store, struct pool_block **blo
     return after;
 }
 
+static void take_out(struct idle_store *store, const struct site *site, struct pool_block *block,
+                     unsigned *how) {
+    *how = TAKEN_TO_CUT | (block->site != site ? TAKEN_STOLEN : 0);
+    region_remove(store, block);
+    block->identity = 0;
+}
+
 struct pool_block *region_take(struct idle_store *store, const struct site *site,
                                const struct fit *fit, bool small, size_t most, unsigned *how) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block = find(store->regions, small, fit->size);
     if (!block || block->size > most)
         return NULL;
-    *how = TAKEN_TO_CUT | (block->site != site ? TAKEN_STOLEN : 0);
-    region_remove(store, block);
-    block->identity = 0;
+    take_out(store, site, block, how);
     return block;
 }
 
@@ -557,6 +562,36 @@ const struct keeper keeper_regions = {
     .is_valid = region_is_valid,
 };
 
+/* Whether the block is the one that grows when more is mapped. */
+static bool is_at_end(const struct pool_block *block) {
+    const struct reservation *reservation = block->region->reservation;
+    return reservation && block->pointer + block->size == reservation->end;
+}
+
+/* The next larger idle block, or the next of that size by address. */
+static struct pool_block *next_larger(struct regions *regions, struct pool_block *block) {
+    struct size_tree *bins = bins_for(regions, block->region->small);
+    int bin = bin_number(block->size);
+    struct pool_block *found = RB_NEXT(size_tree, NULL, block);
+    while (!found && ++bin < REGION_BINS)
+        found = RB_MIN(size_tree, &bins[bin]);
+    return found;
+}
+
+/* The idle block at the end of what is mapped serves last, as it is as large as it can grow: cut
+ * before others, it would be missing to the request that it could have grown for. */
+static struct pool_block *take_mapped(struct idle_store *store, struct site *site,
+                                      const struct fit *fit, unsigned *how) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = find(store->regions, false, fit->size), *other = block;
+    while (other && is_at_end(other))
+        other = next_larger(store->regions, other);
+    block = other ? other : block;
+    if (block)
+        take_out(store, site, block, how);
+    return block;
+}
+
 static size_t rest_mapped(const struct pool_block *block, const struct fit *fit) {
     return block->size - fit->size;
 }
@@ -575,7 +610,7 @@ const struct keeper keeper_mapped = {
     .open = region_open,
     .close = region_close,
     .round = round_to_unit,
-    .take = take,
+    .take = take_mapped,
     .rest = rest_mapped,
     .give = region_give,
     .remove = region_remove,

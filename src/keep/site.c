@@ -9,6 +9,16 @@
 /* Blocks up to this size serve every smaller request: what that wastes is not worth a call. */
 static const size_t any_below = 4096;
 
+enum {
+    /* Any block serves that wastes this part, or less, of what the bound on waste leaves: the more
+     * is wasted already, the less that is. */
+    LITTLE_WASTE = 16,
+    /* After so many misses that were each for the site's largest size so far, the next one is taken
+     * to be so, too: of sizes without an order, the first four rise once in 24 times. */
+    GROWS_AFTER = 4,
+    MOST_GROWTH = 4,
+};
+
 static int compare(const struct pool_block *one, const struct pool_block *other) {
     if (one->size != other->size)
         return one->size < other->size ? -1 : 1;
@@ -42,6 +52,10 @@ void site_give(struct idle_store *store, struct pool_block *block) {
     store->bytes += block->size;
 }
 
+static size_t little_waste(const struct fit *fit) {
+    return fit->little && fit->ratio > 1 ? fit->surplus / LITTLE_WASTE : 0;
+}
+
 /* Only the smallest block of sufficient size is looked at: in every order that matters the others
  * exceed the request by more. */
 static bool fits(const struct pool_block *block, const struct fit *fit) {
@@ -49,15 +63,38 @@ static bool fits(const struct pool_block *block, const struct fit *fit) {
         return false;
     if (block->size == fit->size)
         return true;
+    size_t more = block->size - fit->size;
     bool near = (double)block->size <= fit->ratio * (double)fit->size ||
-                (double)block->asked <= fit->ratio * (double)fit->bytes || block->size <= any_below;
-    return near && block->size - fit->size <= fit->surplus;
+                (double)block->asked <= fit->ratio * (double)fit->bytes ||
+                block->size <= any_below || more <= little_waste(fit);
+    return near && more <= fit->surplus;
 }
 
 static size_t most(const struct fit *fit) {
     double near = fit->ratio * (double)fit->size;
     size_t rounded = near < (double)(SIZE_MAX / 2) ? round_physical((size_t)near) : SIZE_MAX;
-    return rounded > any_below ? rounded : any_below;
+    size_t little = little_waste(fit), least = any_below;
+    if (little && fit->size < SIZE_MAX - little && fit->size + little > least)
+        least = fit->size + little;
+    return rounded > least ? rounded : least;
+}
+
+/* A site whose sizes only grow is served by none of its own blocks. So it is given the largest that
+ * may serve this request: its next ones may fit. */
+static size_t reach(struct site *site, const struct fit *fit) {
+    lock_check_held(LOCK_POOL);
+    site->growing = fit->size > site->largest_missed ? site->growing + 1 : 0;
+    if (site->growing)
+        site->largest_missed = fit->size;
+    if (site->growing < GROWS_AFTER || fit->ratio <= 1 || fit->size > SIZE_MAX / MOST_GROWTH)
+        return fit->size;
+    size_t size = most(fit), bounded = fit->size + fit->surplus;
+    if (bounded >= fit->size && size > bounded)
+        size = bounded;
+    if (size > MOST_GROWTH * fit->size)
+        size = MOST_GROWTH * fit->size;
+    size -= size % (size >= ROUND_PAGE ? ROUND_PAGE : ROUND_SMALL);
+    return size > fit->size ? size : fit->size;
 }
 
 struct pool_block *site_find(struct site *site, size_t size) {
@@ -80,6 +117,11 @@ struct pool_block *site_take(struct idle_store *store, struct site *site, const 
     *how = found->site != site ? TAKEN_STOLEN : 0;
     site_remove(store, found);
     return found;
+}
+
+static struct pool_block *largest_of(struct site *site) {
+    lock_check_held(LOCK_POOL);
+    return RB_MAX(site_tree, &site->idle);
 }
 
 static struct pool_block *take_same(struct idle_store *store, struct site *site, size_t size) {
@@ -147,6 +189,8 @@ const struct keeper keeper_site = {
     .serves = fits,
     .most = most,
     .least = least_size,
+    .reach = reach,
+    .largest_of = largest_of,
     .give = site_give,
     .remove = site_remove,
     .surplus = site_surplus,

@@ -37,7 +37,12 @@ static inline struct fit waste_bound_fit(const struct pool_config *config,
                                          const struct device *device, size_t bytes, size_t size) {
     lock_check_held(LOCK_POOL);
     double ratio = PLANTED(oversize) ? 1e9 : config->reuse_ratio;
-    return (struct fit){bytes, size, ratio, waste_bound_left(config, device), config->steal, false};
+    return (struct fit){.bytes = bytes,
+                        .size = size,
+                        .ratio = ratio,
+                        .surplus = waste_bound_left(config, device),
+                        .steal = config->steal,
+                        .little = device->saves};
 }
 
 /* Bytes by which idle memory may still grow. */

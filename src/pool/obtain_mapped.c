@@ -206,8 +206,9 @@ static size_t growth(const struct growing *growing, size_t available) {
     double square = (double)held * (double)held;
     uint64_t most = (uint64_t)(square / steep) + FIRST, least = (uint64_t)(square / flat);
     uint64_t wanted = most_wanted(growing), left = available / LEFT;
+    uint64_t held_anyway = held + round_up(growing->lacking, PAGE) - growing->lacking;
     least = least < held / LEAST_SHARE ? least : held / LEAST_SHARE;
-    wanted = wanted > held + least ? wanted - held : least;
+    wanted = wanted > held_anyway + least ? wanted - held_anyway : least;
     wanted = wanted < most ? wanted : most;
     if (!held)
         wanted = PAGE;

@@ -128,6 +128,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         else
             ledger_recycle(pool, block);
     }
+    releases->device->saves = releases->device->saves || released;
     pool_count_released(pool, releases->device, (int)releases->count + 1);
     releases->first = NULL;
     return released;

@@ -56,7 +56,12 @@ struct pool_block *pool_take_larger(struct pool *pool, const struct request *req
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
     const uint64_t more = wastes ? UINT64_MAX : waste_bound_left(&pool->config, context->device);
-    const struct fit fit = {request->bytes, request->size, (double)UINT64_MAX, more, true, true};
+    const struct fit fit = {.bytes = request->bytes,
+                            .size = request->size,
+                            .ratio = (double)UINT64_MAX,
+                            .surplus = more,
+                            .steal = true,
+                            .last = true};
     unsigned how = 0;
     cache_drain(pool, context);
     struct pool_block *block = take_kept(pool, context, request->site, &fit, &how);
@@ -117,8 +122,11 @@ void take_obtained(struct pool *pool, const struct request *request,
     } else {
         struct pool_block *block = ledger_add(pool, request->context, request->site,
                                               obtained->pointer, obtained->size, bytes);
-        if (block)
+        if (block) {
             block->in_driver_pool = obtained->in_driver_pool;
+            if (request->size && obtained->size > request->size)
+                block->asked = obtained->size; /* not rounding alone has made it larger */
+        }
     }
     stats_grow(&request->site->stats->allocated_bytes, bytes);
     given_up_miss(request->context->device, obtained->size);

@@ -195,6 +195,19 @@ def test_an_original_leads_that_serves_more_and_needs_less_memory(original, lead
     assert policies.leads(figures_of(*original), figures_of(0.90, 0, 1.1)) == leading
 
 
+def test_what_fails_without_a_pool_as_well_is_no_failure_of_the_presets():
+    ahead, behind = figures_of(0.95, 1, 1.0), figures_of(0.90, 4, 0.9)
+    assert policies.leads(ahead, behind, alone=3)
+    assert not policies.leads(ahead, behind, alone=4)
+    assert policies.leads(figures_of(0.95, 0, 0.8), behind, alone=4)
+
+
+def test_the_simulated_device_has_no_less_than_the_originals():
+    assert policies.device_size("1.05", 100 << 20) == 106 << 20
+    assert policies.device_size("1.05", 40 << 20) == 42 << 20
+    assert policies.device_size("1.02", 1) == 2 << 20
+
+
 def test_one_that_fails_less_needs_less_memory_though_it_holds_more():
     assert policies.leads(figures_of(0.95, 1, 1.3), figures_of(0.90, 2, 1.1))
 
@@ -214,12 +227,14 @@ def test_the_presets_are_printed_beside_the_originals_and_who_leads_is_named(hit
     monkeypatch.setattr(policies, "FOLDERS", [tmp_path])
     monkeypatch.setattr(policies, "replay", lambda command, path, size, preset: {
         **figures_of(0.90, 0, 1.1), "driver_allocs": 2, "driver_frees": 1, "map_calls": 0, "peak_live_bytes": 64 << 20})
-    (section,) = policies.printed_sections(tmp_path, False)
+    section, summary = policies.printed_sections(tmp_path, False)
     assert {(row[1], row[2]) for row in section["rows"]} == {
         *((memory, preset) for memory in ("unlimited", "1.05") for preset in policies.PRESETS),
         ("unlimited", "(pycuda)"), ("unlimited", "(cub)"), ("1.05", "(pycuda)")}
     assert sorted(row[2] for row in section["rows"] if row[-1] == "MISSED: pycuda") == sorted(missed)
     assert sorted(bar.split(",")[1:][1].split(":")[0].strip() for bar, _, met in section["verdicts"] if not met) == sorted(missed)
+    assert {row[0]: row[1:5] for row in summary["rows"]} == {
+        preset: ["2", "1" if preset in missed else "0", "6", "0"] for preset, originals in policies.ORIGINALS.items() if originals}
 
 
 def test_nothing_is_printed_where_the_originals_figures_are_not_at_hand(monkeypatch, tmp_path):

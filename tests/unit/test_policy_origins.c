@@ -480,6 +480,18 @@ static void vmm_asks_for_chunks_not_for_blocks_whatever_is_stranded(void **state
     assert_int_equal(stats_get(STATS_driver_frees), 0);
 }
 
+/* It can grow: cut first, it would be missing to a larger request. */
+static void vmm_cuts_the_idle_block_at_the_end_last(void **state) {
+    (void)state;
+    start("vmm", "");
+    CUdeviceptr first = alloc(A, MIB + MIB / 4), last = alloc(A, MIB / 2); /* of 2 MiB */
+    release(first);
+    assert_int_equal(alloc(B, MIB / 4), first);
+    assert_int_equal(alloc(B, MIB), first + MIB / 4);
+    assert_int_equal(alloc(B, MIB / 4), last + MIB / 2);
+    assert_int_equal(stats_get(STATS_held_bytes), 2 * MIB);
+}
+
 static void vmm_lets_small_blocks_share_a_page(void **state) {
     (void)state;
     start("vmm", "");
@@ -627,6 +639,7 @@ int main(void) {
         TEST(vmm_stitches_idle_pages_of_several_blocks),
         TEST(vmm_takes_no_more_pages_than_a_request_needs),
         TEST(vmm_asks_for_chunks_not_for_blocks_whatever_is_stranded),
+        TEST(vmm_cuts_the_idle_block_at_the_end_last),
         TEST(vmm_lets_small_blocks_share_a_page),
         TEST(vmm_unmaps_only_after_the_work_that_used_a_block),
         TEST(vmm_fails_for_good_when_too_few_chunks_are_left),

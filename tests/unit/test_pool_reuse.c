@@ -12,12 +12,122 @@ static void freed_memory_serves_its_site_again(void **state) {
 
 static void a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not(void **state) {
     (void)state;
-    CUdeviceptr big = alloc(64 * KIB);
+    CUdeviceptr big = alloc(64 * MIB);
     release(big);
-    CUdeviceptr other = alloc(32 * KIB - 1024);
+    CUdeviceptr other = alloc_at(30 * MIB, 2);
     assert_int_not_equal(other, big);
     release(other);
-    assert_int_equal(alloc(32 * KIB), big);
+    assert_int_equal(alloc(32 * MIB), big);
+}
+
+static void give_something_back(void) {
+    release(alloc_at(MIB, 9));
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+}
+
+/* A sixteenth of what the bound on waste leaves: here of 32 MiB and a little. */
+static void once_memory_was_given_back_a_block_that_wastes_little_serves(void **state) {
+    (void)state;
+    CUdeviceptr idle = alloc_at(MIB, 1);
+    release(idle);
+    CUdeviceptr other = alloc_at(10 * KIB, 2);
+    assert_int_not_equal(other, idle);
+    release(other);
+    pool_release(pool, 0, SIZE_MAX);
+    CUdeviceptr block = alloc_at(MIB + 512 * KIB, 1), large = alloc_at(3 * MIB, 1);
+    release(block);
+    release(large);
+    assert_int_equal(alloc_at(10 * KIB, 2), block);
+    assert_int_not_equal(alloc_at(10 * KIB, 2), large);
+}
+
+static void a_little_waste_is_measured_by_the_bound_and_none_is_at_a_ratio_of_one(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        stop(NULL);
+        struct pool_config config = pool_defaults;
+        if (i)
+            config.reuse_ratio = 1;
+        else
+            config.max_waste = (struct limit){.kind = LIMIT_BYTES, .bytes = 320 * KIB};
+        start_with(&config, 80 * GIB);
+        give_something_back();
+        CUdeviceptr block = alloc(30 * KIB);
+        release(block);
+        assert_int_not_equal(alloc(9 * KIB), block);
+        if (!i)
+            assert_int_equal(alloc(11 * KIB), block);
+    }
+}
+
+/* With the sizes that are asked for, all at once; returns the size of the last block. */
+static size_t size_after(const size_t *sizes, size_t count) {
+    CUdeviceptr pointer = 0;
+    for (size_t i = 0; i < count; i++)
+        pointer = alloc(sizes[i] * KIB);
+    return fake_size(pointer);
+}
+
+static void a_site_whose_sizes_only_grow_is_given_more_than_it_asks_for(void **state) {
+    static const size_t growing[] = {100, 130, 170, 220};
+    (void)state;
+    assert_int_equal(size_after(growing, 3), 170 * KIB);
+    stop(NULL);
+    start_with(&pool_defaults, 80 * GIB);
+    assert_int_equal(size_after(growing, 4), 4 * 220 * KIB);
+    stop(NULL);
+    start_with(&pool_defaults, 80 * GIB);
+    static const size_t large[] = {10 * KIB, 13 * KIB, 17 * KIB, 22 * KIB};
+    assert_in_range(size_after(large, 4), 24 * MIB, 44 * MIB); /* at most as large as could serve */
+}
+
+static void a_site_is_given_what_it_asks_for_if_a_size_was_no_larger_than_before(void **state) {
+    static const size_t sizes[] = {100, 130, 120, 170, 220};
+    (void)state;
+    assert_int_equal(size_after(sizes, 5), 220 * KIB);
+}
+
+static void where_the_driver_has_not_so_much_a_growing_site_gets_what_it_asks_for(void **state) {
+    static const size_t sizes[] = {2 * KIB, 4 * KIB, 6 * KIB, 10 * KIB};
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 22 * MIB);
+    fake.total = 80 * GIB; /* others have the rest */
+    assert_int_equal(size_after(sizes, 4), 10 * MIB);
+}
+
+/* The second request is too small for the block, which is then not needed for what is live. */
+static void before_more_is_held_than_was_live_a_sites_block_goes_in_exchange(void **state) {
+    (void)state;
+    CUdeviceptr first = alloc(64 * MIB);
+    release(first);
+    CUdeviceptr second = alloc(20 * MIB);
+    assert_int_equal(fake_size(first), 0);
+    assert_int_equal(stats_get(STATS_peak_held_bytes), 64 * MIB);
+    release(second);
+    CUdeviceptr again = alloc(64 * MIB); /* so sizes come again: nothing is exchanged any more */
+    assert_int_equal(fake_size(second), 20 * MIB);
+    release(again);
+    assert_int_equal(alloc(20 * MIB), second);
+    alloc(2 * MIB);
+    assert_int_equal(fake_size(again), 64 * MIB);
+}
+
+static void no_other_sites_block_goes_in_exchange_nor_one_that_may_lie_idle(void **state) {
+    (void)state;
+    CUdeviceptr others = alloc_at(64 * MIB, 1);
+    release(others);
+    alloc_at(20 * MIB, 2);
+    assert_int_equal(fake_size(others), 64 * MIB);
+    stop(NULL);
+    struct pool_config config = pool_defaults;
+    config.max_idle = (struct limit){.kind = LIMIT_PERCENT, .percent = 100};
+    start_with(&config, 80 * GIB);
+    CUdeviceptr own = alloc(64 * MIB);
+    release(own);
+    alloc(20 * MIB);
+    assert_int_equal(fake_size(own), 64 * MIB);
 }
 
 static void the_ratio_counts_requests_as_made_not_as_rounded(void **state) {
@@ -203,6 +313,13 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(freed_memory_serves_its_site_again),
         TEST(a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not),
+        TEST(once_memory_was_given_back_a_block_that_wastes_little_serves),
+        TEST(a_little_waste_is_measured_by_the_bound_and_none_is_at_a_ratio_of_one),
+        TEST(a_site_whose_sizes_only_grow_is_given_more_than_it_asks_for),
+        TEST(a_site_is_given_what_it_asks_for_if_a_size_was_no_larger_than_before),
+        TEST(where_the_driver_has_not_so_much_a_growing_site_gets_what_it_asks_for),
+        TEST(before_more_is_held_than_was_live_a_sites_block_goes_in_exchange),
+        TEST(no_other_sites_block_goes_in_exchange_nor_one_that_may_lie_idle),
         TEST(the_ratio_counts_requests_as_made_not_as_rounded),
         TEST(the_smallest_block_that_fits_is_taken),
         TEST(a_block_too_small_is_never_handed_out),
