@@ -59,8 +59,8 @@ struct cache {
     CUevent last_event;            /* of the thread that waits; it dies with the context */
     size_t bins_apart;             /* bins that count in stats of their own */
     unsigned bins_asked;           /* to be added since the table was last to grow */
+    unsigned thread;               /* while stopped: whose it is, 1 to CACHE_THREADS */
     uint64_t served, swept; /* calls merged; of them, when bins at rest were last looked for */
-    unsigned thread;        /* while stopped: whose it is, 1 to CACHE_THREADS */
     struct pool *pool;      /* while stopped */
     struct cache *next_spare;
     struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */

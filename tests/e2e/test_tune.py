@@ -289,10 +289,10 @@ def test_nothing_passes_the_limits(mgpu):
 
 
 def test_who_allows_less_memory_is_recommended_less():
-    roomy = tune(SEGMENT)
+    roomy = tune(MGPU)
     held = min(one["peak_held_bytes"] for one in complete(roomy))
     assert setting(roomy, roomy["recommended"])["peak_held_bytes"] > held
-    frugal = tune(SEGMENT, f"--max-held={held}")
+    frugal = tune(MGPU, f"--max-held={held}")
     assert setting(frugal, frugal["recommended"])["peak_held_bytes"] == held
 
 
@@ -309,16 +309,17 @@ def test_who_fixes_the_preset_gets_no_other():
     assert result["transparent"] is None
 
 
-def test_the_text_shows_the_front_and_a_line_to_paste(mgpu):
-    done = command("tune", MGPU)
+def test_the_text_shows_the_front_and_a_line_to_paste():
+    result = tune(SEGMENT)
+    done = command("tune", SEGMENT)
     assert (done.returncode, done.stderr) == (0, "")
     stars = re.findall(r"^\* (.*?)  +[\d.]+%", done.stdout, re.M)
-    assert [one["options"] or "(the default)" for one in mgpu["settings"] if one["front"]] == stars
+    assert [one["options"] or "(the default)" for one in result["settings"] if one["front"]] == stars
     pasted = re.search(r"^recommended, as it changes nothing but speed:\n  export (.*)$", done.stdout, re.M)[1]
-    assert pasted == mgpu["recommended"]
-    assert command("replay", MGPU, env=variables(pasted)).returncode == 0
-    everything = command("tune", "--all", MGPU).stdout
-    assert len(re.findall(r"^[* ] .*?  +[\d.]+%", everything, re.M)) == len(mgpu["settings"])
+    assert pasted == result["recommended"]
+    assert command("replay", SEGMENT, env=variables(pasted)).returncode == 0
+    everything = command("tune", "--all", SEGMENT).stdout
+    assert len(re.findall(r"^[* ] .*?  +[\d.]+%", everything, re.M)) == len(result["settings"])
 
 
 def test_the_plot_is_an_svg_and_a_png(tmp_path):
