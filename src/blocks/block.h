@@ -110,7 +110,8 @@ struct site {
     struct site_tree idle;
     size_t idle_count;
     size_t largest_missed; /* of the sizes that nothing idle has served */
-    unsigned growing;      /* the last so many misses were each for the largest size so far */
+    uint64_t missed_at;    /* the site's allocations at its last miss */
+    unsigned growing;      /* so many misses in a row were each for the largest size so far */
     struct site_record *record;
     struct stats_site *stats;
     UT_hash_handle by_key;

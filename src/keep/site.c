@@ -13,9 +13,9 @@ enum {
     /* Any block serves that wastes this part, or less, of what the bound on waste leaves: the more
      * is wasted already, the less that is. */
     LITTLE_WASTE = 16,
-    /* After so many misses that were each for the site's largest size so far, the next one is taken
-     * to be so, too: of sizes without an order, the first four rise once in 24 times. */
-    GROWS_AFTER = 4,
+    /* After so many misses in a row that were each for the site's largest size so far, the next one
+     * is taken to be so, too. */
+    GROWS_AFTER = 5,
     MOST_GROWTH = 4,
 };
 

@@ -24,6 +24,16 @@ static void learn(struct device *device, size_t size) {
     device->exchange = EXCHANGE_REGRETTED;
 }
 
+/* A row of misses ends where there were more requests than a few since the last: sizes without an
+ * order miss in rows as well at first, each for the largest so far, as the smaller ones hit. */
+static void note_miss(struct site *site) {
+    enum { MOST_BETWEEN = 8 };
+    uint64_t allocations = stats_site_allocations(site->stats);
+    if (allocations - site->missed_at > MOST_BETWEEN)
+        site->growing = 0;
+    site->missed_at = allocations;
+}
+
 size_t growth_size(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
@@ -33,6 +43,7 @@ size_t growth_size(struct pool *pool, const struct request *request) {
     struct fit fit = waste_bound_fit(&pool->config, device, request->bytes, request->size);
     uint64_t room = idle_bound_room_to_grow(device);
     learn(device, request->size);
+    note_miss(request->site);
     fit.little = true;
     room = room > request->size ? room - request->size : 0;
     if (fit.surplus > room)

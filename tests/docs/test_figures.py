@@ -49,7 +49,7 @@ def bound_of_a_replay():
 
 
 def bound_of_a_search():
-    return [number(re.search(r"taken <= ([\d_]+) \* events", text_of("tests/e2e/test_tune.py")).group(1).replace("_", ""))]
+    return [number(re.search(r"\(None, ([\d_]+)\)", text_of("tests/e2e/test_tune.py")).group(1).replace("_", ""))]
 
 
 def time_of_an_instruction():
