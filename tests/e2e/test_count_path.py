@@ -7,7 +7,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Files and their lines, of whatever a hit, a miss, a free or the first use executes; then of the shortest hit and free.
-BARS = {"all": (43, 7910), "hit, shortest": (9, 1446), "free, shortest": (8, 1518)}
+BARS = {"all": (43, 7921), "hit, shortest": (9, 1446), "free, shortest": (8, 1518)}
 
 
 def test_a_call_goes_through_no_more_files_and_lines_than_before():
