@@ -110,7 +110,7 @@ struct site {
     struct site_tree idle;
     size_t idle_count;
     size_t largest_missed; /* of the sizes that nothing idle has served */
-    uint64_t missed_at;    /* the site's allocations at its last miss */
+    uint64_t hits_before;  /* the site's by its last miss */
     unsigned growing;      /* so many misses in a row were each for the largest size so far */
     struct site_record *record;
     struct stats_site *stats;

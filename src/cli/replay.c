@@ -1,13 +1,10 @@
 #include "cli/replay.h"
 
-#include "cli/simulated.h"
+#include "cli/replay_driver.h"
 #include "clock.h"
-#include "driver/driver.h"
-#include "format.h"
 #include "observe/stats.h"
 #include "pool/policy.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,30 +15,12 @@
 
 enum { DEVICES_MAX = 8 }; /* as many as the simulated GPU can be */
 
-/* What a replay calls besides the pool's own calls: what the recorded program would. */
-#define CALLS(X)                                                                                   \
-    X(init, cuInit, (unsigned int flags))                                                          \
-    X(device_count, cuDeviceGetCount, (int *count))                                                \
-    X(retain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                    \
-    X(set_current, cuCtxSetCurrent, (CUcontext context))                                           \
-    X(stream_create, cuStreamCreate, (CUstream * stream, unsigned int flags))                      \
-    X(stream_wait, cuStreamSynchronize, (CUstream stream))                                         \
-    X(device_wait, cuCtxSynchronize, (void))                                                       \
-    X(memset, cuMemsetD8Async, (CUdeviceptr pointer, unsigned char value, size_t bytes, CUstream s))
-
-struct calls {
-#define FIELD(field, name, parameters) CUresult(*field) parameters;
-    CALLS(FIELD)
-#undef FIELD
-    uint64_t (*modelled_ns)(void); /* NULL on a GPU */
-};
-
 /* A block of the trace: 0 while not live, or if its allocation failed. */
 struct player {
     const struct trace *trace;
     const struct replay_settings *settings;
     struct driver driver;
-    struct calls calls;
+    struct replay_calls calls;
     struct pool *pool; /* NULL: native */
     CUcontext contexts[DEVICES_MAX];
     int device_count, device;
@@ -95,62 +74,6 @@ static void check(const struct player *player, CUresult result, const char *call
 
 /* --- starting --- */
 
-/* A driver that was loaded, and not started yet: `ready`, or `error` says why not. */
-struct loaded {
-    bool ready;
-    struct driver driver;
-    struct calls calls;
-    char error[256];
-};
-
-static void *library;
-
-static void *find_symbol(const char *name) {
-    return dlsym(library, name);
-}
-
-static void load(struct loaded *loaded, bool gpu) {
-    char path[4096] = "libcuda.so.1";
-    if (!gpu && !simulated_driver(path, sizeof path)) {
-        format(loaded->error, sizeof loaded->error, "the simulated GPU's driver is not installed");
-        return;
-    }
-    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        format(loaded->error, sizeof loaded->error, "%s", dlerror());
-        return;
-    }
-#define LOAD(field, name, parameters) *(void **)&loaded->calls.field = dlsym(library, #name);
-    CALLS(LOAD)
-#undef LOAD
-    *(void **)&loaded->calls.modelled_ns = dlsym(library, "simcuda_modelled_ns");
-    loaded->ready = driver_fill(&loaded->driver, find_symbol) && loaded->calls.memset;
-    if (!loaded->ready)
-        format(loaded->error, sizeof loaded->error, "%s lacks functions that the pool needs", path);
-}
-
-/* The parent loads the simulated driver once for all its children, as that takes longer than
- * a short trace's replay. Each child starts it anew. A real driver is loaded where it is used, as
- * nobody promises that it could be loaded before a fork. */
-static struct loaded simulated;
-
-static void load_for_children(void) {
-    unsetenv("SIMCUDA_REPORT"); /* this process uses no GPU, which it would report at its end */
-    if (!simulated.ready)
-        load(&simulated, false);
-}
-
-static void take_driver(struct player *player) {
-    struct loaded own = {.ready = false};
-    if (player->settings->gpu)
-        load(&own, true);
-    const struct loaded *loaded = player->settings->gpu ? &own : &simulated;
-    if (!loaded->ready)
-        give_up(player, "%s", loaded->error);
-    player->driver = loaded->driver;
-    player->calls = loaded->calls;
-}
-
 static void set_number(const char *name, uint64_t value) {
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)value);
@@ -167,7 +90,10 @@ static void start_device(struct player *player) {
         set_number("SIMCUDA_DEVICES", trace->device_count);
         set_number("SIMCUDA_COST", 2);
     }
-    take_driver(player);
+    char error[256];
+    if (!replay_driver_load(player->settings->gpu, &player->driver, &player->calls, error,
+                            sizeof error))
+        give_up(player, "%s", error);
     check(player, player->calls.init(0), "cuInit");
     check(player, player->calls.device_count(&player->device_count), "cuDeviceGetCount");
     if (trace->device_count > (uint32_t)player->device_count)
@@ -187,97 +113,12 @@ static uint64_t trace_clock(void) {
     return now_ns;
 }
 
-/* What the pool asks of streams that are given no work. */
-static CUresult record_nothing(CUevent event, CUstream stream) {
-    (void)event;
-    (void)stream;
-    return CUDA_SUCCESS;
-}
-
-static CUresult record_nothing_in_context(CUcontext context, CUevent event) {
-    (void)context;
-    (void)event;
-    return CUDA_SUCCESS;
-}
-
-static CUresult wait_for_nothing(CUevent event) {
-    (void)event;
-    return CUDA_SUCCESS;
-}
-
-static CUresult order_nothing(CUstream stream, CUevent event, unsigned int flags) {
-    (void)stream;
-    (void)event;
-    (void)flags;
-    return CUDA_SUCCESS;
-}
-
 /* The simulated GPU would have done all work before anything else looks, or a replay's results
  * would be those of a race between threads, as the pool asks what the device has done so far. So it
  * is given none. Its streams would be empty, so events in them are nothing, and waiting takes no
  * less time for that. The pool learns of the same calls. */
 static bool works(const struct player *player) {
     return player->settings->gpu;
-}
-
-/* What is held changes in calls of these alone, as long as the pool keeps all of it itself. Asking
- * after it at each event would be the larger part of a replay. */
-#define HOLDING_CALLS(X)                                                                           \
-    X(mem_alloc, (CUdeviceptr * pointer, size_t bytes), (pointer, bytes))                          \
-    X(mem_free, (CUdeviceptr pointer), (pointer))                                                  \
-    X(mem_create,                                                                                  \
-      (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *properties, \
-       unsigned long long flags),                                                                  \
-      (handle, bytes, properties, flags))                                                          \
-    X(mem_release, (CUmemGenericAllocationHandle handle), (handle))
-
-static struct driver whole_driver;
-static bool may_hold_other; /* than was noted last */
-
-#define WATCH(field, parameters, arguments)                                                        \
-    static CUresult watch_##field parameters {                                                     \
-        may_hold_other = true;                                                                     \
-        return whole_driver.field arguments;                                                       \
-    }
-HOLDING_CALLS(WATCH)
-#undef WATCH
-
-/* The pool asks for the current context in each of its calls. It is asked of the driver only after
- * somebody may have changed it. */
-static CUcontext current;
-static bool current_is_known;
-
-static CUresult tell_current(CUcontext *context) {
-    if (!current_is_known) {
-        CUresult result = whole_driver.ctx_get_current(&current);
-        if (result != CUDA_SUCCESS)
-            return result;
-        current_is_known = true;
-    }
-    *context = current;
-    return CUDA_SUCCESS;
-}
-
-static CUresult watch_push(CUcontext context) {
-    current_is_known = false;
-    return whole_driver.ctx_push_current(context);
-}
-
-static CUresult watch_pop(CUcontext *context) {
-    current_is_known = false;
-    return whole_driver.ctx_pop_current(context);
-}
-
-static void watch_driver(struct driver *driver) {
-    whole_driver = *driver;
-#define SET(field, parameters, arguments)                                                          \
-    if (driver->field)                                                                             \
-        driver->field = watch_##field;
-    HOLDING_CALLS(SET)
-#undef SET
-    driver->ctx_get_current = tell_current;
-    driver->ctx_push_current = watch_push;
-    driver->ctx_pop_current = watch_pop;
 }
 
 static void start(struct player *player) {
@@ -292,14 +133,9 @@ static void start(struct player *player) {
         return;
     struct pool_config config = player->settings->config;
     config.clock = trace_clock;
-    if (!works(player)) {
-        player->driver.event_record = record_nothing;
-        player->driver.ctx_record_event = record_nothing_in_context;
-        player->driver.event_synchronize = player->driver.event_query = wait_for_nothing;
-        player->driver.stream_wait_event = order_nothing;
-        player->driver.stream_get_ctx = NULL;
-    }
-    watch_driver(&player->driver);
+    if (!works(player))
+        replay_driver_rest(&player->driver);
+    replay_driver_watch(&player->driver);
     player->keeps_all = !config.policy || !config.policy->keeper->keeps_nothing;
     player->pool = pool_create(&config, &player->driver);
     if (!player->pool)
@@ -335,7 +171,7 @@ static void use_device(struct player *player, int device) {
         return;
     pay(player, "cuCtxSetCurrent");
     check(player, player->calls.set_current(player->contexts[device]), "cuCtxSetCurrent");
-    current_is_known = false;
+    replay_driver_forget_current();
     player->device = device;
 }
 
@@ -402,9 +238,8 @@ static void note_held(struct player *player) {
     static const double slack = 64 << 20;
     if (!player->pool)
         player->held = player->live;
-    else if (may_hold_other || !player->keeps_all)
+    else if (replay_driver_may_hold_other() || !player->keeps_all)
         player->held = stats_get(STATS_held_bytes);
-    may_hold_other = false;
     const uint64_t held = player->held;
     if (player->live > player->peak_live)
         player->peak_live = player->live;
@@ -585,7 +420,7 @@ bool replay_run(const struct trace *trace, const struct replay_settings *setting
                 void *state, char *error, size_t error_size) {
     int ends[2];
     if (!settings->gpu)
-        load_for_children();
+        replay_driver_load_for_children();
     fflush(NULL);
     if (pipe(ends) != 0) {
         snprintf(error, error_size, "pipe: %s", strerror(errno));

@@ -76,12 +76,9 @@ struct keeper {
     size_t (*most)(const struct fit *fit);
     size_t (*least)(struct idle_store *store, size_t size);
 
-    /* The size to ask the driver for where nothing idle serves: at least fit->size, more only where
-     * what the site has missed so far says that its next requests are larger. Learns of the miss.
-     * NULL: just fit->size. */
-    size_t (*reach)(struct site *site, const struct fit *fit);
-    /* Where there is reach: the site's largest idle block, NULL if there is none. */
-    struct pool_block *(*largest_of)(struct site *site);
+    /* The largest size that may serve, to be asked of the driver for a site whose sizes only grow;
+     * at least fit->size. NULL: just that. */
+    size_t (*reach)(const struct fit *fit);
 
     /* Keeps a block, which belongs to block->site. Takes one out, wherever it is kept. */
     void (*give)(struct idle_store *store, struct pool_block *block);
@@ -105,7 +102,7 @@ struct keeper {
     bool (*is_valid)(const struct idle_store *store);
 };
 
-extern const struct keeper keeper_site, keeper_tag, keeper_bins, keeper_regions, keeper_segments,
+extern const struct keeper keeper_site, keeper_tag, keeper_bins, keeper_best_fit, keeper_segments,
     keeper_mapped, keeper_none, keeper_host, keeper_managed;
 
 #endif

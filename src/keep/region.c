@@ -4,9 +4,6 @@
 
 #include <stdlib.h>
 
-/* A block is cut when it is twice as large as asked or exceeds it by this. */
-static const size_t largest_slack = 128 << 20;
-
 static int compare_size(const struct pool_block *one, const struct pool_block *other) {
     if (one->size != other->size)
         return one->size < other->size ? -1 : 1;
@@ -49,6 +46,10 @@ void region_close(struct idle_store *store) {
         free(region);
     }
     free(regions);
+}
+
+size_t region_round(size_t bytes) {
+    return round_up(bytes, ROUND_SMALL);
 }
 
 bool region_is_whole(const struct pool_block *block) {
@@ -127,20 +128,24 @@ void region_give(struct idle_store *store, struct pool_block *block) {
     insert(store, block);
 }
 
-static struct pool_block *find(struct regions *regions, bool small, size_t size) {
-    struct size_tree *bins = bins_for(regions, small);
+struct pool_block *region_fit(struct idle_store *store, bool small, size_t size) {
+    struct size_tree *bins = bins_for(store->regions, small);
     struct pool_block least = {.size = size}, *found = NULL;
     for (int bin = bin_number(size); !found && bin < REGION_BINS; bin++)
         found = RB_NFIND(size_tree, &bins[bin], &least);
     return found;
 }
 
-/* --- cutting and merging --- */
-
-static size_t rest(const struct pool_block *block, const struct fit *fit) {
-    size_t more = block->size - fit->size;
-    return block->size >= 2 * fit->size || more >= largest_slack || more > fit->surplus ? more : 0;
+struct pool_block *region_next_fit(struct idle_store *store, struct pool_block *block) {
+    struct size_tree *bins = bins_for(store->regions, block->region->small);
+    int bin = bin_number(block->size);
+    struct pool_block *found = RB_NEXT(size_tree, NULL, block);
+    while (!found && ++bin < REGION_BINS)
+        found = RB_MIN(size_tree, &bins[bin]);
+    return found;
 }
+
+/* --- cutting and merging --- */
 
 void region_cut(struct idle_store *store, struct pool_block *block, struct pool_block *rest) {
     lock_check_held(LOCK_POOL);
@@ -176,27 +181,21 @@ struct pool_block *region_join(struct idle_store *store, struct pool_block **blo
     return after;
 }
 
-static void take_out(struct idle_store *store, const struct site *site, struct pool_block *block,
+void region_take_out(struct idle_store *store, const struct site *site, struct pool_block *block,
                      unsigned *how) {
+    lock_check_held(LOCK_POOL);
     *how = TAKEN_TO_CUT | (block->site != site ? TAKEN_STOLEN : 0);
     region_remove(store, block);
     block->identity = 0;
 }
 
 struct pool_block *region_take(struct idle_store *store, const struct site *site,
-                               const struct fit *fit, bool small, size_t most, unsigned *how) {
+                               const struct fit *fit, bool small, unsigned *how) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *block = find(store->regions, small, fit->size);
-    if (!block || block->size > most)
-        return NULL;
-    take_out(store, site, block, how);
+    struct pool_block *block = region_fit(store, small, fit->size);
+    if (block)
+        region_take_out(store, site, block, how);
     return block;
-}
-
-static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
-                               unsigned *how) {
-    lock_check_held(LOCK_POOL);
-    return region_take(store, site, fit, false, SIZE_MAX, how);
 }
 
 /* --- regions --- */
@@ -292,19 +291,15 @@ struct pool_block *region_tail(struct idle_store *store, const struct reservatio
                : NULL;
 }
 
-/* The largest block of an untainted region that the driver could have something of. O(n) in larger
- * ones. */
-static struct pool_block *largest_releasable(struct idle_store *store, bool mapped) {
+struct pool_block *region_largest_releasable(struct idle_store *store, bool mapped) {
     struct pool_block *block;
+    if (store->bytes <= store->stranded)
+        return NULL;
     for (struct size_tree *bin = store->regions->bins + REGION_BINS; bin-- > store->regions->bins;)
         for (block = RB_MAX(size_tree, bin); block; block = RB_PREV(size_tree, bin, block))
             if (block->releasable && (block->region->reservation || !mapped))
                 return block;
     return NULL;
-}
-
-struct pool_block *region_largest_mapped(struct idle_store *store) {
-    return store->bytes > store->stranded ? largest_releasable(store, true) : NULL;
 }
 
 /* To be called when a region has other blocks than before: it may be wholly idle, or no more. */
@@ -535,87 +530,3 @@ bool region_is_valid(const struct idle_store *store) {
            sums.stranded == store->stranded && sums.bytes == store->bytes &&
            binned + tainted == store->count && !idle_regions;
 }
-
-/* --- the keepers: regions alone, in TensorFlow's manner, and of mapped chunks ---
- *
- * TensorFlow's best-fit with coalescing: best fit with splitting, immediate coalescing, 21 bins
- * from 256 B to 512 MiB. Kept of its origin: all of that, and wholly idle regions given up before
- * an allocation fails. Different: a block is also cut when the waste would exceed the bound. */
-
-/* Pieces are aligned as the driver's allocations are: textures count on 512 bytes. */
-static size_t round_to_unit(size_t bytes) {
-    return round_up(bytes, ROUND_SMALL);
-}
-
-const struct keeper keeper_regions = {
-    .cuts = true,
-    .open = region_open,
-    .close = region_close,
-    .round = round_to_unit,
-    .take = take,
-    .rest = rest,
-    .give = region_give,
-    .remove = region_remove,
-    .surplus = region_surplus,
-    .victim = region_victim,
-    .largest = region_largest,
-    .is_valid = region_is_valid,
-};
-
-/* Whether the block is the one that grows when more is mapped. */
-static bool is_at_end(const struct pool_block *block) {
-    const struct reservation *reservation = block->region->reservation;
-    return reservation && block->pointer + block->size == reservation->end;
-}
-
-/* The next larger idle block, or the next of that size by address. */
-static struct pool_block *next_larger(struct regions *regions, struct pool_block *block) {
-    struct size_tree *bins = bins_for(regions, block->region->small);
-    int bin = bin_number(block->size);
-    struct pool_block *found = RB_NEXT(size_tree, NULL, block);
-    while (!found && ++bin < REGION_BINS)
-        found = RB_MIN(size_tree, &bins[bin]);
-    return found;
-}
-
-/* The idle block at the end of what is mapped serves last, as it is as large as it can grow: cut
- * before others, it would be missing to the request that it could have grown for. */
-static struct pool_block *take_mapped(struct idle_store *store, struct site *site,
-                                      const struct fit *fit, unsigned *how) {
-    lock_check_held(LOCK_POOL);
-    struct pool_block *block = find(store->regions, false, fit->size), *other = block;
-    while (other && is_at_end(other))
-        other = next_larger(store->regions, other);
-    block = other ? other : block;
-    if (block)
-        take_out(store, site, block, how);
-    return block;
-}
-
-static size_t rest_mapped(const struct pool_block *block, const struct fit *fit) {
-    return block->size - fit->size;
-}
-
-/* All of it, or whole chunks of it. */
-static struct pool_block *victim_mapped(struct idle_store *store) {
-    lock_check_held(LOCK_POOL);
-    struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
-    if (region)
-        return RB_MIN(address_tree, &region->blocks);
-    return store->bytes > store->stranded ? largest_releasable(store, false) : NULL;
-}
-
-const struct keeper keeper_mapped = {
-    .cuts = true,
-    .open = region_open,
-    .close = region_close,
-    .round = round_to_unit,
-    .take = take_mapped,
-    .rest = rest_mapped,
-    .give = region_give,
-    .remove = region_remove,
-    .surplus = region_surplus,
-    .victim = victim_mapped,
-    .largest = region_largest,
-    .is_valid = region_is_valid,
-};

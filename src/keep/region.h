@@ -67,9 +67,9 @@ bool region_extend(struct idle_store *store, struct reservation *reservation,
                    struct pool_block *block);
 /* The idle block that ends where a reservation may grow; NULL: there is none. */
 struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation);
-/* The largest idle block with a whole chunk of a reservation in it; NULL: there is none. O(n) in
- * larger ones. */
-struct pool_block *region_largest_mapped(struct idle_store *store);
+/* The largest idle block of an untainted region that the driver could have something of; mapped:
+ * whole chunks of a reservation. NULL: there is none. O(n) in larger ones. */
+struct pool_block *region_largest_releasable(struct idle_store *store, bool mapped);
 /* Makes all blocks from `block` on a region of their own; or the block. O(n) in the blocks of the
  * smaller part. False without host memory. */
 bool region_split(struct idle_store *store, struct pool_block *block);
@@ -110,9 +110,18 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
 struct pool_block *region_victim(struct idle_store *store);
 struct pool_block *region_largest(struct idle_store *store);
 bool region_is_valid(const struct idle_store *store);
-/* Takes out the smallest idle block, the first of these by address, that the request fits into, of
- * small regions or of the others. NULL if that is larger than `most`. Lock held. */
+/* Pieces are aligned as the driver's allocations are: textures count on 512 bytes. */
+size_t region_round(size_t bytes);
+/* The smallest idle block, the first of these by address, of at least that size, of small regions
+ * or of the others. NULL: there is none. */
+struct pool_block *region_fit(struct idle_store *store, bool small, size_t size);
+/* The one after it in that order, or NULL. */
+struct pool_block *region_next_fit(struct idle_store *store, struct pool_block *block);
+/* Takes such a block out for a request of the site. Lock held. */
+void region_take_out(struct idle_store *store, const struct site *site, struct pool_block *block,
+                     unsigned *how);
+/* Takes the first out, if there is one. Lock held. */
 struct pool_block *region_take(struct idle_store *store, const struct site *site,
-                               const struct fit *fit, bool small, size_t most, unsigned *how);
+                               const struct fit *fit, bool small, unsigned *how);
 
 #endif

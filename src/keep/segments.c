@@ -6,7 +6,6 @@
  * there is no order by streams, and a request that nothing else can serve may have memory of the
  * other kind. */
 #include "keep/region.h"
-#include "round.h"
 
 static const size_t most_left = 1 << 20; /* what a block for a large one may keep beyond it */
 
@@ -21,10 +20,6 @@ static bool open_store(struct idle_store *store) {
     return opened;
 }
 
-static size_t round_to_unit(size_t bytes) {
-    return round_up(bytes, ROUND_SMALL);
-}
-
 static bool fits(const struct pool_block *block, size_t size) {
     lock_check_held(LOCK_POOL);
     return block->region->small == is_small(size);
@@ -34,8 +29,8 @@ static struct pool_block *take(struct idle_store *store, struct site *site, cons
                                unsigned *how) {
     lock_check_held(LOCK_POOL);
     bool small = is_small(fit->size);
-    struct pool_block *block = region_take(store, site, fit, small, SIZE_MAX, how);
-    return block || !fit->last ? block : region_take(store, site, fit, !small, SIZE_MAX, how);
+    struct pool_block *block = region_take(store, site, fit, small, how);
+    return block || !fit->last ? block : region_take(store, site, fit, !small, how);
 }
 
 static size_t rest(const struct pool_block *block, const struct fit *fit) {
@@ -47,7 +42,7 @@ const struct keeper keeper_segments = {
     .cuts = true,
     .open = open_store,
     .close = region_close,
-    .round = round_to_unit,
+    .round = region_round,
     .take = take,
     .fits = fits,
     .rest = rest,

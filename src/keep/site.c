@@ -11,11 +11,8 @@ static const size_t any_below = 4096;
 
 enum {
     /* Any block serves that wastes this part, or less, of what the bound on waste leaves: the more
-     * is wasted already, the less that is. */
+     * is wasted already, the less that is, and the less the nearer the ratio is to 1. */
     LITTLE_WASTE = 16,
-    /* After so many misses in a row that were each for the site's largest size so far, the next one
-     * is taken to be so, too. */
-    GROWS_AFTER = 5,
     MOST_GROWTH = 4,
 };
 
@@ -53,7 +50,10 @@ void site_give(struct idle_store *store, struct pool_block *block) {
 }
 
 static size_t little_waste(const struct fit *fit) {
-    return fit->little && fit->ratio > 1 ? fit->surplus / LITTLE_WASTE : 0;
+    size_t little = fit->surplus / LITTLE_WASTE;
+    if (!fit->little || fit->ratio >= 2)
+        return fit->little ? little : 0;
+    return (size_t)((fit->ratio - 1) * (double)little);
 }
 
 /* Only the smallest block of sufficient size is looked at: in every order that matters the others
@@ -73,22 +73,16 @@ static bool fits(const struct pool_block *block, const struct fit *fit) {
 static size_t most(const struct fit *fit) {
     double near = fit->ratio * (double)fit->size;
     size_t rounded = near < (double)(SIZE_MAX / 2) ? round_physical((size_t)near) : SIZE_MAX;
-    size_t little = little_waste(fit), least = any_below;
-    if (little && fit->size < SIZE_MAX - little && fit->size + little > least)
-        least = fit->size + little;
+    size_t wasting = fit->size + little_waste(fit); /* wraps only where `rounded` is the most */
+    size_t least = wasting > any_below ? wasting : any_below;
     return rounded > least ? rounded : least;
 }
 
-/* A site whose sizes only grow is served by none of its own blocks. So it is given the largest that
- * may serve this request: its next ones may fit. */
-static size_t reach(struct site *site, const struct fit *fit) {
+static size_t reach(const struct fit *fit) {
     lock_check_held(LOCK_POOL);
-    site->growing = fit->size > site->largest_missed ? site->growing + 1 : 0;
-    if (site->growing)
-        site->largest_missed = fit->size;
-    if (site->growing < GROWS_AFTER || fit->ratio <= 1 || fit->size > SIZE_MAX / MOST_GROWTH)
-        return fit->size;
     size_t size = most(fit), bounded = fit->size + fit->surplus;
+    if (fit->ratio <= 1 || fit->size > SIZE_MAX / MOST_GROWTH)
+        return fit->size;
     if (bounded >= fit->size && size > bounded)
         size = bounded;
     if (size > MOST_GROWTH * fit->size)
@@ -117,11 +111,6 @@ struct pool_block *site_take(struct idle_store *store, struct site *site, const 
     *how = found->site != site ? TAKEN_STOLEN : 0;
     site_remove(store, found);
     return found;
-}
-
-static struct pool_block *largest_of(struct site *site) {
-    lock_check_held(LOCK_POOL);
-    return RB_MAX(site_tree, &site->idle);
 }
 
 static struct pool_block *take_same(struct idle_store *store, struct site *site, size_t size) {
@@ -190,7 +179,6 @@ const struct keeper keeper_site = {
     .most = most,
     .least = least_size,
     .reach = reach,
-    .largest_of = largest_of,
     .give = site_give,
     .remove = site_remove,
     .surplus = site_surplus,

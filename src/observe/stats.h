@@ -198,11 +198,8 @@ static inline void stats_set(enum stats_counter counter, uint64_t value) {
     atomic_store_explicit(&stats_counters[counter], value, memory_order_relaxed);
 }
 
-/* The counter with what the shards add. */
+/* The counter with what the shards add; of several, in values[i], with one walk of the shards. */
 uint64_t stats_get(enum stats_counter counter);
-
-/* values[i] becomes the counter counters[i], as stats_get tells it: the shards, which are most of
- * the work, are walked once for all. */
 void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values);
 
 /* A shard for a cache on the device of that record, zeroed. NULL: all are in use. stats_shard_end

@@ -56,7 +56,8 @@ uint64_t idle_bound_excess(const struct pool *pool, const struct device *device,
     uint64_t allowed = allowed_idle(pool, device, growth);
     if (device_idle(device) <= allowed)
         return 0;
-    uint64_t stranded = pool->config.max_idle.kind == LIMIT_AUTO ? stranded_idle(pool, device) : 0;
+    bool strands = pool->keeper->cuts && pool->config.max_idle.kind == LIMIT_AUTO;
+    uint64_t stranded = strands ? stranded_idle(pool, device) : 0;
     if (!stranded)
         return device_idle(device) - allowed;
     uint64_t little = device->peak_in_use / 16 + idle_slack / 4;

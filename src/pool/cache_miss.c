@@ -1,7 +1,6 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when caches are merged. */
 #include "pool/cache_quick.h"
-#include "pool/growth.h"
 
 /* Whether a thread has freed anything since its cache was stopped. */
 static bool has_freed(const struct cache *cache) {
@@ -23,11 +22,6 @@ static bool is_known_to_miss(const struct cache *cache, const struct cache_site 
            size <= cache->may_grow;
 }
 
-/* Whether an idle block of the site may have to go in exchange for what is allocated. */
-static bool may_exchange(const struct cache *cache, const struct site *site, size_t size) {
-    return cache->may_grow - size < cache->exchanging && growth_idle(site) >= ROUND_PAGE;
-}
-
 /* Whether nothing idle serves, and nothing need be given back or asked before memory grows. */
 __attribute__((noinline)) static bool may_miss(const struct pool *pool, struct cache *cache,
                                                struct cache_site *known, uintptr_t site,
@@ -35,9 +29,9 @@ __attribute__((noinline)) static bool may_miss(const struct pool *pool, struct c
     size_t size = round_physical(bytes);
     if (!known->site || known->id != site || !size || size > known->site->largest_missed)
         return false; /* the keeper learns of a size larger than all before */
-    if (cache->nothing_idle ? is_any_freed(pool, cache)
-                            : size > cache->may_grow || may_exchange(cache, known->site, size) ||
-                                  !cache_fits_none(cache, known->site, bytes, size))
+    if (cache->nothing_idle
+            ? is_any_freed(pool, cache)
+            : size > cache->may_grow || !cache_fits_none(cache, known->site, bytes, size))
         return false;
     __atomic_store_n(&known->site->growing, 0, __ATOMIC_RELAXED);
     if (cache->alone) {

@@ -50,7 +50,6 @@ struct cache {
     struct fit fit;                /* while stopped: what may serve a request; surplus in all */
     uint64_t stops;                /* while stopped: how often it was */
     uint64_t may_grow;             /* bytes that it may get from the driver while alone */
-    uint64_t exchanging;           /* while stopped: of these, the last so many: see growth_room */
     uint64_t renewed_ns;           /* when its budget last sent a call the long way */
     uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
     uint64_t counts_merged;        /* while stopped: the device's changes when bins' were */

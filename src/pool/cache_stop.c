@@ -4,7 +4,6 @@
 #include "clock.h"
 #include "planted.h"
 #include "pool/cache_parts.h"
-#include "pool/growth.h"
 
 #include <string.h>
 
@@ -208,9 +207,7 @@ static void grant(struct pool *pool, struct cache *cache) {
     cache->nothing_idle = serves && !device_idle(context->device) && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
     cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
-    cache->may_grow = growth_room(context->device, &cache->exchanging);
-    if (!cache->alone)
-        cache->may_grow = 0;
+    cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
     cache->stops++;
     cache->sentinel = cache->defers ? NULL : context->sentinel;
     cache->freeable =

@@ -40,9 +40,6 @@ struct device_bounds {
     uint64_t given_up[GIVEN_UP];
 };
 
-/* Whether idle blocks have gone in exchange for new ones, and one was then missed (growth.c). */
-enum exchange { EXCHANGE_UNTRIED, EXCHANGE_TRIED, EXCHANGE_REGRETTED };
-
 /* available.c: where a device's memory lies. */
 struct device_place {
     bool unified;    /* in the host's, or the host uses it as its own */
@@ -72,7 +69,6 @@ struct device {
     enum host_access host_access;
     struct device_place place;
     struct device_bounds bounds;
-    enum exchange exchange; /* growth.c */
     bool saves; /* idle memory has gone back to the driver, or some site's sizes only grow */
     /* history.c: how many samples there are, the nanoseconds
      * that each stands for, and what was held at the last one and in the map. NULL: what is no

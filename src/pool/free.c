@@ -242,8 +242,7 @@ bool pool_permits_no_free(struct pool *pool) {
 static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
     if (!pointer)
         return source_release(pool, memory, pointer);
-    /* Without a current context, or in one that is gone, the driver says what becomes of the free.
-     */
+    /* Without a current context, or in one that is gone, what becomes of it is the driver's. */
     CUcontext current;
     if (context_current(pool, &current) != CUDA_SUCCESS)
         current = NULL;

@@ -15,7 +15,6 @@
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/cache_quick.h"
-#include "pool/growth.h"
 
 #include <string.h>
 
@@ -37,7 +36,7 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
     struct obtained obtained;
     CUresult result;
     if (context) {
-        result = allocate_or_make_room(pool, &request, &block, &obtained);
+        result = allocate_or_make_room(pool, &request, bytes, &block, &obtained);
         if (result == CUDA_SUCCESS)
             *pointer = obtained.pointer;
         return result;
@@ -55,19 +54,18 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
     return result;
 }
 
-/* Before live memory grows: idle memory beyond the bound, what the keeper has for no other request
- * than the site's, and what goes in exchange, is released if that needs no waiting. The native call
- * does not wait, and a program may count on that while a kernel of its runs. Lock held. */
+/* Before live memory grows: idle memory beyond the bound, and what the keeper has for no other
+ * request than the site's, is released if that needs no waiting. The native call does not wait, and
+ * a program may count on that while a kernel of its runs. Lock held. */
 static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
                                size_t size) {
     lock_check_held(LOCK_POOL);
     if (context->ended) /* while a fence was waited for: the site is gone */
         return;
     const struct keeper *keeper = context->keeper;
-    struct pool_block *misfit = keeper->misfit ? keeper->misfit(site) : NULL, *exchange;
+    struct pool_block *misfit = keeper->misfit ? keeper->misfit(site) : NULL;
     uint64_t due = decay_due(pool, context->device);
-    if (!misfit && !due && !idle_bound_excess(pool, context->device, size) &&
-        !growth_exchange(pool, context, site, size))
+    if (!misfit && !due && !idle_bound_excess(pool, context->device, size))
         return;
     pool_unlock_between(pool);
     bool quiet = context_is_quiet(pool, context);
@@ -85,11 +83,6 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     uint64_t excess = context->ended ? 0 : idle_bound_excess(pool, context->device, size);
     if (excess)
         release_excess(pool, context->device, context, excess, &releases);
-    if (!context->ended && (exchange = growth_exchange(pool, context, site, size))) {
-        growth_note_exchange(context->device, exchange);
-        ledger_take_out(pool, exchange);
-        release_list_add(pool, &releases, exchange);
-    }
     if (due && !context->ended)
         release_decayed(pool, context->device, context, due, &releases);
     release_list_give_back(pool, &releases);
@@ -152,17 +145,7 @@ static bool is_used(const struct obtained *obtained) {
     return obtained->stitched || obtained->in_driver_pool || obtained->block;
 }
 
-/* Asks the driver for `size`, which is more than the request needs. False: it has not so much, or
- * nothing more is asked for. Lock not held. */
-static bool obtain_more(struct pool *pool, const struct request *request, size_t size,
-                        struct obtained *obtained) {
-    lock_check_none();
-    return size > request->size && !request->pitch &&
-           source_obtain(pool, &request->context->kind, size, obtained) == CUDA_SUCCESS;
-}
-
-/* Before the driver is asked for `size`: gives up what will be too much. Lock held on entry, not on
- * return. */
+/* Before the driver is asked: gives up what will be too much. Lock held on entry, not on return. */
 static void prepare_growth(struct pool *pool, const struct request *request, size_t size) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
@@ -181,13 +164,11 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
                                    CUdeviceptr *pointer) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
-    struct pool_block *block = NULL;
+    struct pool_block *block;
     struct obtained obtained;
-    size_t size = growth_size(pool, request);
+    size_t size = take_size_to_ask(pool, request);
     prepare_growth(pool, request, size);
-    CUresult result = obtain_more(pool, request, size, &obtained)
-                          ? CUDA_SUCCESS
-                          : allocate_or_make_room(pool, request, &block, &obtained);
+    CUresult result = allocate_or_make_room(pool, request, size, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);
         pool_grant_anew(pool);

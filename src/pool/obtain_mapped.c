@@ -73,7 +73,7 @@ static void take_idle(struct growing *growing, size_t bytes) {
     struct pool *pool = growing->pool;
     struct idle_store *store = &growing->context->store;
     struct pool_block *block;
-    while (bytes > 0 && (block = region_largest_mapped(store))) {
+    while (bytes > 0 && (block = region_largest_releasable(store, true))) {
         if (!(block = suballocation_take_out(pool, block, bytes))) /* no host memory */
             break;
         bytes -= block->size < bytes ? block->size : bytes;

@@ -425,10 +425,13 @@ make_room_and_allocate(struct pool *pool, const struct request *request, CUresul
     return result == CUDA_ERROR_OUT_OF_MEMORY ? search.refusal : result;
 }
 
-CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
+CUresult allocate_or_make_room(struct pool *pool, const struct request *request, size_t first,
                                struct pool_block **block, struct obtained *obtained) {
     lock_check_none();
     *block = NULL;
+    if (first > request->size &&
+        source_obtain(pool, &request->context->kind, first, obtained) == CUDA_SUCCESS)
+        return CUDA_SUCCESS;
     int round = atomic_load(&pool->release_rounds);
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
     if (!driver_refused(result))

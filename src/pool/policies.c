@@ -4,7 +4,7 @@
 const struct policy policies[] = {{"site", &keeper_site, &source_plain},
                                   {"tag", &keeper_tag, &source_plain},
                                   {"bins", &keeper_bins, &source_plain},
-                                  {"bfc", &keeper_regions, &source_regions},
+                                  {"bfc", &keeper_best_fit, &source_regions},
                                   {"segments", &keeper_segments, &source_segments},
                                   {"async", &keeper_none, &source_driver_pool},
                                   {"vmm", &keeper_mapped, &source_mapped}};

@@ -180,6 +180,8 @@ size_t release_collect_unused(struct pool *pool, const struct device *device, si
     lock_check_held(LOCK_POOL);
     size_t taken = 0;
     struct context *context;
+    if (!pool->source->take_unused) /* nor has any other */
+        return 0;
     LIST_FOREACH (context, &pool->contexts, link) {
         const struct source *source = context->source;
         if (source->take_unused && context->device == device && taken < bytes)

@@ -19,9 +19,10 @@ struct pitch_request {
     size_t width, height;
     unsigned int element;
 };
-/* Allocates from the driver, releasing idle memory while it is out of memory. On success either
- * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
-CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
+/* Allocates from the driver, `first` bytes if that is more than the request and it has so much,
+ * else the request, releasing idle memory while it is out of memory. On success either *block is a
+ * block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
+CUresult allocate_or_make_room(struct pool *pool, const struct request *request, size_t first,
                                struct pool_block **block, struct obtained *obtained);
 
 /* take.c. many: 1, or -1 for a hit that is none after all. Before a hit the request is counted as a
@@ -37,6 +38,10 @@ struct pool_block *pool_take_larger(struct pool *pool, const struct request *req
 /* Takes a block that was freed in the order of the request's stream: it need not wait. Lock held.
  */
 struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *request);
+/* The size to ask the driver for first: the request's, or within the bounds the largest that may
+ * serve it, for a site whose sizes only grow: its next ones may fit. Called once a miss. Lock held.
+ */
+size_t take_size_to_ask(struct pool *pool, const struct request *request);
 /* Records what the driver has given as a live block, unless the context has ended. Lock held. */
 void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained);

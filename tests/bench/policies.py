@@ -130,13 +130,16 @@ def device_size(memory, peak):
 
 
 def cells_of(command, path, memory, peak, originals):
-    """{preset: (its result, the originals that lead)} of a trace on a device."""
+    """{preset: (its result, the originals that lead, those that lead but for failures that the driver has alone)} of a trace on a
+    device."""
     cells, size = {}, device_size(memory, peak)
     alone = replay(command, path, size, "native")["oom_failures"]
     for preset in PRESETS:
         result = replay(command, path, size, preset)
         result["driver_calls"] = result["driver_allocs"] + result["driver_frees"] + result["map_calls"]
-        cells[preset] = (result, [name for name in ORIGINALS[preset] if name in originals and leads(originals[name], result, alone)])
+        leading = [name for name in ORIGINALS[preset] if name in originals and leads(originals[name], result)]
+        ahead = [name for name in leading if leads(originals[name], result, alone)]
+        cells[preset] = (result, ahead, [name for name in leading if name not in ahead])
     return cells
 
 
@@ -145,12 +148,16 @@ def original_row(name, memory, allocator, result, verdict):
             f"{result['driver_calls']:,}", f"{result['oom_failures']:,}", verdict]
 
 
+def verdict_of(ahead, excused):
+    return f"MISSED: {', '.join(ahead)}" if ahead else f"fails as the driver alone: {', '.join(excused)}" if excused else ""
+
+
 def summary(cells):
-    """Over all cells, (preset, result, the originals that lead): a row for each preset that has originals."""
+    """Over all cells, (preset, result, the originals that lead, those that are excused): a row for each preset that has originals."""
     rows = []
     for preset in (preset for preset in PRESETS if ORIGINALS[preset]):
-        results = [result for of, result, _ in cells if of == preset]
-        missed = sum(bool(ahead) for of, _, ahead in cells if of == preset)
+        results = [result for of, result, *_ in cells if of == preset]
+        missed = sum(bool(ahead) for of, _, ahead, _ in cells if of == preset)
         rows.append([preset, f"{len(results):,}", f"{missed:,}", f"{sum(result['driver_calls'] for result in results):,}",
                      f"{sum(result['oom_failures'] for result in results):,}", ", ".join(ORIGINALS[preset])])
     return {"id": "originals-summary", "title": "Presets and originals, all traces and devices",
@@ -170,8 +177,8 @@ def printed_sections(build, quick):
         peaks.setdefault(name, replay(command, paths[name], "80G", "default")["peak_live_bytes"])
         cells = cells_of(command, paths[name], memory, peaks[name], expected[name, memory])
         all_cells += [(preset, *cell) for preset, cell in cells.items()]
-        for preset, (result, ahead) in cells.items():
-            rows.append(original_row(name, memory, preset, result, f"MISSED: {', '.join(ahead)}" if ahead else ""))
+        for preset, (result, ahead, excused) in cells.items():
+            rows.append(original_row(name, memory, preset, result, verdict_of(ahead, excused)))
             if ORIGINALS[preset]:
                 verdicts.append((f"{name}, {memory} x peak, {preset}: no original serves more and needs less memory",
                                  ", ".join(ahead) or "none", not ahead))
@@ -183,7 +190,8 @@ def printed_sections(build, quick):
         "id": "originals", "title": "Presets and originals",
         "intro": "Each trace, on devices of so many times its peak of requested memory. *MISSED*: these originals serve more from idle memory, and "
                  "fail fewer allocations or, failing as many, hold less of (peak requested + 64 MiB). A preset that fails no more allocations than "
-                 "the driver does alone on that device, whose memory are whole pages, counts as failing none.",
+                 "the driver does alone on that device, whose memory are whole pages, counts as failing none: the verdict names the "
+                 "originals that would lead otherwise.",
         "columns": ["trace", "device", "allocator", "hits", "held", "driver calls", "failed", "verdict"],
         "rows": rows, "verdicts": [verdict for verdict in verdicts if not verdict[2]], "plots": []}, summary(all_cells)]
 

@@ -202,6 +202,12 @@ def test_what_fails_without_a_pool_as_well_is_no_failure_of_the_presets():
     assert policies.leads(figures_of(0.95, 0, 0.8), behind, alone=4)
 
 
+def test_the_verdict_names_whom_a_failing_driver_excuses_a_preset_from():
+    assert policies.verdict_of([], []) == ""
+    assert policies.verdict_of([], ["cub"]) == "fails as the driver alone: cub"
+    assert policies.verdict_of(["futhark-2018", "pycuda"], ["cub"]) == "MISSED: futhark-2018, pycuda"
+
+
 def test_the_simulated_device_has_no_less_than_the_originals():
     assert policies.device_size("1.05", 100 << 20) == 106 << 20
     assert policies.device_size("1.05", 40 << 20) == 42 << 20

@@ -1,5 +1,4 @@
-"""How much of src one call goes through: its bars go down as the house gets simpler, and up only for what makes fewer calls
-of the driver, as growth.c does."""
+"""How much of src one call goes through: its bars may only be lowered, as the house gets simpler."""
 
 import pathlib
 import re
@@ -7,7 +6,7 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Files and their lines, of whatever a hit, a miss, a free or the first use executes; then of the shortest hit and free.
-BARS = {"all": (43, 7921), "hit, shortest": (9, 1446), "free, shortest": (8, 1518)}
+BARS = {"all": (41, 7804), "hit, shortest": (9, 1423), "free, shortest": (8, 1513)}
 
 
 def test_a_call_goes_through_no_more_files_and_lines_than_before():

@@ -162,7 +162,7 @@ def test_failed_allocations_are_reported_and_are_no_error():
 # --- the pool's options ---
 
 @pytest.mark.parametrize("name, value", [
-    ("POLICY", "bfc"), ("PRESET", "vmm"), ("REUSE_RATIO", "1.0"), ("MAX_IDLE", "5M"),
+    ("POLICY", "bfc"), ("PRESET", "vmm"), ("REUSE_RATIO", "1.001"), ("MAX_IDLE", "5M"),
     ("SITE_KEEP", "1"), ("STEAL", "0"), ("FREE", "sync"), ("MAX_WASTE", "1K")])
 def test_an_argument_does_what_its_variable_does(name, value):
     argument = f"--{name.lower().replace('_', '-')}"

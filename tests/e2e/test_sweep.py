@@ -89,8 +89,6 @@ def test_the_drawing_has_a_line_for_each_preset_in_each_of_three_panels(swept):
         if colour and "stroke-width:2" in style:
             numbers = [float(number) for number in re.findall(r"-?[\d.]+", path.get("d"))]
             lines.setdefault(colour[1], []).append((min(numbers[::2]), max(numbers[::2])))
-    mark = lines.pop("20%,20%,20%", [])  # the legend's, of cliffs
-    assert bool(mark) == bool(swept[0]["cliffs"])
     assert len(lines) == len(PRESETS) + 1
     for drawn in lines.values():
         assert len(drawn) == 4 and len({span for span in drawn if span[0] == pytest.approx(80)}) == 1

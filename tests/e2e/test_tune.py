@@ -289,10 +289,10 @@ def test_nothing_passes_the_limits(mgpu):
 
 
 def test_who_allows_less_memory_is_recommended_less():
-    roomy = tune(MGPU)
+    roomy = tune(SEGMENT)
     held = min(one["peak_held_bytes"] for one in complete(roomy))
     assert setting(roomy, roomy["recommended"])["peak_held_bytes"] > held
-    frugal = tune(MGPU, f"--max-held={held}")
+    frugal = tune(SEGMENT, f"--max-held={held}")
     assert setting(frugal, frugal["recommended"])["peak_held_bytes"] == held
 
 

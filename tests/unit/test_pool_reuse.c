@@ -12,12 +12,12 @@ static void freed_memory_serves_its_site_again(void **state) {
 
 static void a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not(void **state) {
     (void)state;
-    CUdeviceptr big = alloc(64 * MIB);
+    CUdeviceptr big = alloc(64 * KIB);
     release(big);
-    CUdeviceptr other = alloc_at(30 * MIB, 2);
+    CUdeviceptr other = alloc(32 * KIB - 1024);
     assert_int_not_equal(other, big);
     release(other);
-    assert_int_equal(alloc(32 * MIB), big);
+    assert_int_equal(alloc(32 * KIB), big);
 }
 
 static void give_something_back(void) {
@@ -109,39 +109,6 @@ static void where_the_driver_has_not_so_much_a_growing_site_gets_what_it_asks_fo
     start_with(&pool_defaults, 22 * MIB);
     fake.total = 80 * GIB; /* others have the rest */
     assert_int_equal(size_after(sizes, 5), 9 * MIB);
-}
-
-/* The second request is too small for the block, which is then not needed for what is live. */
-static void before_more_is_held_than_was_live_a_sites_block_goes_in_exchange(void **state) {
-    (void)state;
-    CUdeviceptr first = alloc(64 * MIB);
-    release(first);
-    CUdeviceptr second = alloc(20 * MIB);
-    assert_int_equal(fake_size(first), 0);
-    assert_int_equal(stats_get(STATS_peak_held_bytes), 64 * MIB);
-    release(second);
-    CUdeviceptr again = alloc(64 * MIB); /* so sizes come again: nothing is exchanged any more */
-    assert_int_equal(fake_size(second), 20 * MIB);
-    release(again);
-    assert_int_equal(alloc(20 * MIB), second);
-    alloc(2 * MIB);
-    assert_int_equal(fake_size(again), 64 * MIB);
-}
-
-static void no_other_sites_block_goes_in_exchange_nor_one_that_may_lie_idle(void **state) {
-    (void)state;
-    CUdeviceptr others = alloc_at(64 * MIB, 1);
-    release(others);
-    alloc_at(20 * MIB, 2);
-    assert_int_equal(fake_size(others), 64 * MIB);
-    stop(NULL);
-    struct pool_config config = pool_defaults;
-    config.max_idle = (struct limit){.kind = LIMIT_PERCENT, .percent = 100};
-    start_with(&config, 80 * GIB);
-    CUdeviceptr own = alloc(64 * MIB);
-    release(own);
-    alloc(20 * MIB);
-    assert_int_equal(fake_size(own), 64 * MIB);
 }
 
 static void the_ratio_counts_requests_as_made_not_as_rounded(void **state) {
@@ -333,8 +300,6 @@ int main(void) {
         TEST(a_site_is_given_what_it_asks_for_if_a_size_was_no_larger_than_before),
         TEST(a_site_is_given_what_it_asks_for_if_many_requests_hit_between_its_misses),
         TEST(where_the_driver_has_not_so_much_a_growing_site_gets_what_it_asks_for),
-        TEST(before_more_is_held_than_was_live_a_sites_block_goes_in_exchange),
-        TEST(no_other_sites_block_goes_in_exchange_nor_one_that_may_lie_idle),
         TEST(the_ratio_counts_requests_as_made_not_as_rounded),
         TEST(the_smallest_block_that_fits_is_taken),
         TEST(a_block_too_small_is_never_handed_out),
