@@ -53,6 +53,9 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
  * sufficient block of the site, and one of all sites. */
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit);
+/* Brings the context's largest blocks, all that are alike, from caches into its store, unless there
+ * are larger ones. */
+void cache_offer_largest(struct pool *pool, struct context *context);
 /* Brings all blocks of the context that caches keep into its store. */
 void cache_drain(struct pool *pool, struct context *context);
 /* Takes back the unused records that the thread's cache has. NULL: none. */

@@ -413,6 +413,35 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         pool->keeper->give(&context->store, cache_pop(best));
 }
 
+/* The size of the cache's largest block if that is larger. */
+static size_t larger_block(const struct cache_table *table, size_t than) {
+    for (unsigned at = table->used_count; at-- > 0;) {
+        const struct cache_bin *bin = cache_table_at(table, at);
+        if (bin->block_size <= than)
+            break;
+        if (bin->head)
+            return bin->block_size;
+    }
+    return than;
+}
+
+void cache_offer_largest(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct pool_block *kept = context->keeper->largest(&context->store);
+    size_t largest = kept ? kept->size - 1 : 0;
+    for (int i = 0; i < pool->cache_count; i++)
+        if (pool->caches[i]->context == context)
+            largest = larger_block(&pool->caches[i]->table, largest);
+    for (int i = 0; i < pool->cache_count; i++) {
+        struct cache *cache = pool->caches[i];
+        const struct cache_table *table = &cache->table;
+        unsigned at =
+            cache->context == context ? cache_table_from(table, largest) : table->used_count;
+        for (; at < table->used_count; at++)
+            empty(cache_table_at(table, at), cache);
+    }
+}
+
 void cache_drain(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->cache_count; i++)
