@@ -8,10 +8,9 @@
 
 enum {
     FEW_CACHES = 4,
-    /* Bins that are looked at for a block to spare, and on the long way in each cache: all of a
-     * thread's thousands might be empty. */
-    MOST_TRIED = 64,
-    MOST_OFFERED = 256,
+    /* Bins that are looked at in a cache for a block to spare: all of a thread's thousands might be
+     * empty. */
+    MOST_TRIED = 256,
     MOST_ALONG = 16, /* blocks that go over to another site at once */
 };
 
@@ -21,26 +20,12 @@ static bool is_worth_it(const struct pool *pool, const struct context *context) 
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
 
-/* Finds the bin of the site's blocks of block_size that have last served requests of `size`, a
- * smaller one. */
-static struct cache_bin *find_oversize(const struct cache_table *table, const struct site *site,
-                                       size_t block_size, size_t size) {
-    for (unsigned at = cache_table_from(table, block_size); at < table->used_count; at++) {
-        struct cache_bin *bin = cache_table_at(table, at);
-        if (bin->block_size != block_size)
-            break;
-        if (bin->site == site && bin->size == (size | 1))
-            return bin;
-    }
-    return NULL;
-}
-
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
     cache_check_locked(cache);
     const struct cache_table *table = &cache->table;
-    struct cache_bin *bin = size == block->size
-                                ? cache_table_find(table, block->site->id, size)
-                                : find_oversize(table, block->site, block->size, size);
+    struct cache_bin *bin =
+        size == block->size ? cache_table_find(table, block->site->id, size)
+                            : cache_table_find_oversize(table, block->site->id, block->size, size);
     if (!bin || bin->site != block->site)
         return NULL;
     cache_note_bin(cache, bin, block);
@@ -103,17 +88,6 @@ static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) 
     return fit;
 }
 
-bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size) {
-    cache_check_locked(cache);
-    const struct keeper *keeper = cache->pool->keeper;
-    const struct fit fit = fit_now(cache, bytes, size);
-    struct idle_store *store = &cache->context->store;
-    bool many;
-    const struct cache_bin *best = best_bin(cache, site, &fit, &many);
-    return !many && !(best && keeper->serves(best->head, &fit)) &&
-           (!store->count || keeper->least(store, size) > keeper->most(&fit));
-}
-
 /* Looks first at what this thread has freed itself, whichever site had it: another thread's blocks
  * lie in another processor's cache. */
 static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
@@ -171,6 +145,42 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
     cache->sums[SUM_over] += block->size - size;
     quick_count_hit(cache, bin, bytes, block->size);
     return block;
+}
+
+struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
+                                      size_t size, bool *none) {
+    cache_check_locked(cache);
+    const struct keeper *keeper = cache->pool->keeper;
+    const struct fit fit = fit_now(cache, bytes, size);
+    struct idle_store *store = &cache->context->store;
+    bool many;
+    struct cache_bin *from = best_bin(cache, site, &fit, &many), *to = NULL;
+    size_t kept = store->count ? keeper->least(store, size) : SIZE_MAX;
+    bool serves = from && keeper->serves(from->head, &fit);
+    *none = !many && !serves && kept > keeper->most(&fit);
+    if (serves && from->block_size <= kept)
+        to = cache_table_find_oversize(&cache->table, site->id, from->block_size, size);
+    if (!to || to->site != site)
+        return NULL;
+    struct pool_block *block = cache_pop(from);
+    if (from->site != site) {
+        change_site(from, to, block);
+        cache->sums[SUM_stolen]++;
+    }
+    cache_note_bin(cache, to, block);
+    quick_make_live(block, bytes);
+    cache->sums[SUM_over] += to->over;
+    quick_count_hit(cache, to, bytes, block->size);
+    return block;
+}
+
+struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size) {
+    cache_check_locked(cache);
+    const struct cache_site *known = cache_place_for(cache, id);
+    bool none;
+    return known->site && known->id == id && size
+               ? cache_serve_larger(cache, known->site, bytes, size, &none)
+               : NULL;
 }
 
 /* Adds to the site's what the bin has counted apart, and sets that to zero. */
@@ -375,10 +385,6 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
     return has_block(bin, site) ? cache_pop(bin) : NULL;
 }
 
-static bool is_better(const struct cache_bin *bin, const struct cache_bin *best) {
-    return bin->head && (!best || bin->block_size < best->block_size);
-}
-
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit) {
     lock_check_held(LOCK_POOL);
@@ -395,19 +401,21 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         if (cache->context != context)
             continue;
         unsigned first = cache_table_from(table, fit->size);
-        for (unsigned at = first; at < table->used_count && at - first < MOST_OFFERED; at++) {
+        for (unsigned at = first; at < table->used_count && at - first < MOST_TRIED; at++) {
             struct cache_bin *bin = cache_table_at(table, at);
+            bool owned = bin->site == site;
             if (bin->block_size > most)
                 break;
-            if (cache != mine && !is_at_rest(bin))
+            if ((cache != mine && !is_at_rest(bin)) || !bin->head || !(owned || fit->steal))
                 continue;
-            if (is_better(bin, best))
+            if (!best || bin->block_size < most)
                 best = bin;
-            if (bin->site == site && is_better(bin, own))
+            if (owned && (!own || bin->block_size < most))
                 own = bin;
+            most = bin->block_size; /* a larger one would waste more */
         }
     }
-    if (own && own != best)
+    if (own && own != best && own->block_size == most)
         pool->keeper->give(&context->store, cache_pop(own));
     if (best)
         pool->keeper->give(&context->store, cache_pop(best));

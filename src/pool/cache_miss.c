@@ -22,16 +22,22 @@ static bool is_known_to_miss(const struct cache *cache, const struct cache_site 
            size <= cache->may_grow;
 }
 
-/* Whether nothing idle serves, and nothing need be given back or asked before memory grows. */
+/* Whether nothing idle serves, and nothing need be given back or asked before memory grows. If
+ * something does serve, *served is that block, live, where the cache can tell. */
 __attribute__((noinline)) static bool may_miss(const struct pool *pool, struct cache *cache,
                                                struct cache_site *known, uintptr_t site,
-                                               size_t bytes) {
+                                               size_t bytes, struct pool_block **served) {
     size_t size = round_physical(bytes);
-    if (!known->site || known->id != site || !size || size > known->site->largest_missed)
-        return false; /* the keeper learns of a size larger than all before */
-    if (cache->nothing_idle
-            ? is_any_freed(pool, cache)
-            : size > cache->may_grow || !cache_fits_none(cache, known->site, bytes, size))
+    if (!known->site || known->id != site || !size)
+        return false;
+    if (!cache->nothing_idle || is_any_freed(pool, cache)) {
+        bool none;
+        *served = cache_serve_larger(cache, known->site, bytes, size, &none);
+        if (*served || !none || !cache->alone || size > cache->may_grow)
+            return false;
+    }
+    /* The keeper learns of a size larger than all before, and each site counts in one cache. */
+    if (size > known->site->largest_missed || known->site->record->counting != cache)
         return false;
     __atomic_store_n(&known->site->growing, 0, __ATOMIC_RELAXED);
     if (cache->alone) {
@@ -62,12 +68,14 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     struct cache *cache = cache_mine.cache;
     struct context *context = cache->context;
     struct cache_site *known = cache_place_for(cache, site);
-    struct pool_block *block = cache->spare;
+    struct pool_block *block = cache->spare, *served = NULL;
     size_t size = round_physical(bytes);
     bool known_to_miss = is_known_to_miss(cache, known, site, bytes, size);
-    if (!block || !(known_to_miss || may_miss(pool, cache, known, site, bytes))) {
+    if (!(known_to_miss || may_miss(pool, cache, known, site, bytes, &served)) || !block) {
+        if (served)
+            *pointer = served->pointer;
         cache_unlock(cache);
-        return false;
+        return served;
     }
     struct site *own = known->site;
     cache->spare = block->next;

@@ -11,8 +11,8 @@
 
 enum { CACHE_SITE_BITS = 4 };
 
-/* A site that counts in this cache. Unused while `site` is NULL. No idle block serves a request of
- * `bytes` while `stamp` is cache_stamp(). */
+/* Unused while `site` is NULL. No idle block serves a request of `bytes` while `stamp` is
+ * cache_stamp(). */
 struct cache_site {
     uintptr_t id;
     struct site *site;
@@ -62,7 +62,7 @@ struct cache {
     uint64_t served, swept; /* calls merged; of them, when bins at rest were last looked for */
     struct pool *pool;      /* while stopped */
     struct cache *next_spare;
-    struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
+    struct cache_site sites[1 << CACHE_SITE_BITS]; /* the last to go the long way */
 };
 
 /* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet.
@@ -117,8 +117,13 @@ bool cache_renew(struct cache *cache);
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                      size_t size);
 
-/* Whether no idle block serves the request of the site: for a cache that is alone. Cache locked. */
-bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size);
+/* A request of a site that has no bin for its size: a larger block, which goes live, if the site
+ * has had one of that size for such a request before. NULL: there is none, or the policy has to
+ * choose. *none: no idle block serves, if the cache is alone. Cache locked. */
+struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
+                                      size_t size, bool *none);
+/* The same for the site of that id, if it has gone the long way lately. Cache locked. */
+struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size);
 static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
     return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
 }

@@ -114,12 +114,14 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
         quick_count_hit(cache, bin, bytes, size);
     } else if (whole && bin && (block = cache_serve_other(cache, bin, bytes, size))) {
         *pointer = block->pointer;
+    } else if (whole && !bin && !cache->may_miss &&
+               (block = cache_serve_known(cache, site, bytes, size))) {
+        *pointer = block->pointer;
     } else if (cache->may_miss && (whole || !bin)) {
         return QUICK_MISS;
     } else {
-        bool found = bin || cache->table.displaced; /* the whole form may find one */
         cache_unlock(cache);
-        return found && !whole ? QUICK_TRY : QUICK_NO;
+        return whole ? QUICK_NO : QUICK_TRY;
     }
     cache_unlock(cache);
     return QUICK_DONE;

@@ -5,7 +5,13 @@
 
 /* REACH: places that are looked at for a bin, the pair among them: so wherever others are removed,
  * nothing has to move up. */
-enum { FIRST_BINS = 64, MOST_BINS = 4096, REACH = 16, ALIGNMENT = 2 * sizeof(struct cache_bin) };
+enum {
+    FIRST_BINS = 64,
+    MOST_BINS = 4096,
+    REACH = 16,
+    OVERSIZE_FROM = 2,
+    ALIGNMENT = 2 * sizeof(struct cache_bin)
+};
 
 static unsigned number_of(const struct cache_table *table, const struct cache_bin *bin) {
     return (unsigned)(bin - table->bins);
@@ -36,6 +42,17 @@ struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id
     return NULL;
 }
 
+struct cache_bin *cache_table_find_oversize(const struct cache_table *table, uintptr_t id,
+                                            size_t block_size, size_t size) {
+    const struct cache_bin *home = cache_table_home(table, id, size | 1);
+    for (unsigned i = OVERSIZE_FROM; i < REACH; i++) {
+        struct cache_bin *bin = reach(table, home, i);
+        if (cache_bin_is(bin, id, size | 1) && bin->block_size == block_size)
+            return bin;
+    }
+    return NULL;
+}
+
 static bool init(struct cache_table *table, unsigned count) {
     size_t bytes = count * (sizeof *table->bins + sizeof *table->used);
     char *memory = calloc(1, bytes + ALIGNMENT);
@@ -59,7 +76,7 @@ static struct cache_bin *find_place(const struct cache_table *table, const struc
     struct cache_bin *home = cache_table_home(table, bin->id, bin->size);
     if (!is_oversize(bin) && !home->site)
         return home;
-    for (unsigned i = is_oversize(bin) ? 2 : 0; i < REACH; i++)
+    for (unsigned i = is_oversize(bin) ? OVERSIZE_FROM : 0; i < REACH; i++)
         if (!reach(table, home, i)->site)
             return reach(table, home, i);
     return NULL;

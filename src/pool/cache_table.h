@@ -71,6 +71,10 @@ static inline struct cache_bin *cache_table_find_near(const struct cache_table *
 /* Looks in the whole table. NULL: there is none. */
 struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size);
 
+/* The oversize bin for blocks of block_size which have served requests of `size`. NULL: none. */
+struct cache_bin *cache_table_find_oversize(const struct cache_table *table, uintptr_t id,
+                                            size_t block_size, size_t size);
+
 /* All functions below are called with all caches stopped. */
 
 /* False without host memory. */
