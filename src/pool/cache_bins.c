@@ -20,12 +20,9 @@ static bool is_worth_it(const struct pool *pool, const struct context *context) 
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
 
-struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block) {
     cache_check_locked(cache);
-    const struct cache_table *table = &cache->table;
-    struct cache_bin *bin =
-        size == block->size ? cache_table_find(table, block->site->id, size)
-                            : cache_table_find_oversize(table, block->site->id, block->size, size);
+    struct cache_bin *bin = cache_table_find(&cache->table, block->site->id, block->size);
     if (!bin || bin->site != block->site)
         return NULL;
     cache_note_bin(cache, bin, block);
@@ -62,11 +59,11 @@ static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
     *many = false;
     for (unsigned at = first; at < table->used_count; at++) {
         struct cache_bin *bin = cache_table_at(table, at);
-        if (bin->block_size > most || (*many = at == first + MOST_TRIED))
+        if (bin->size > most || (*many = at == first + MOST_TRIED))
             break;
         if (bin->head && (bin->site == site || (fit->steal && !best))) {
             best = bin;
-            most = bin->block_size;
+            most = bin->size;
         }
         if (best && best->site == site)
             break;
@@ -96,10 +93,10 @@ static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, 
     struct idle_store *store = &cache->context->store;
     bool many;
     struct cache_bin *best = best_bin(cache, bin->site, &fit, &many);
-    if ((!best || best->block_size > size) && fetch(cache, bin))
+    if ((!best || best->size > size) && fetch(cache, bin))
         return bin;
-    if (!best || (best->block_size > size && store->count &&
-                  cache->pool->keeper->least(store, size) < best->block_size))
+    if (!best ||
+        (best->size > size && store->count && cache->pool->keeper->least(store, size) < best->size))
         return NULL;
     return cache->pool->keeper->serves(best->head, &fit) ? best : NULL;
 }
@@ -158,8 +155,8 @@ struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, si
     size_t kept = store->count ? keeper->least(store, size) : SIZE_MAX;
     bool serves = from && keeper->serves(from->head, &fit);
     *none = !many && !serves && kept > keeper->most(&fit);
-    if (serves && from->block_size <= kept)
-        to = cache_table_find_oversize(&cache->table, site->id, from->block_size, size);
+    if (serves && from->size <= kept)
+        to = cache_table_find(&cache->table, site->id, from->size);
     if (!to || to->site != site)
         return NULL;
     struct pool_block *block = cache_pop(from);
@@ -169,7 +166,7 @@ struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, si
     }
     cache_note_bin(cache, to, block);
     quick_make_live(block, bytes);
-    cache->sums[SUM_over] += to->over;
+    cache->sums[SUM_over] += block->size - size;
     quick_count_hit(cache, to, bytes, block->size);
     return block;
 }
@@ -208,12 +205,12 @@ void cache_merge_counts(struct cache_bin *bin) {
         site->peak_live_bytes = peak;
 }
 
-void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, size_t size) {
+void cache_merge_counts_of(const struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct cache *own = cache_mine.cache;
     struct cache_bin *bin = NULL;
     if (own && own->pool == pool && own->context == block->context && own->bins_apart)
-        bin = cache_find_bin_for(own, block, size);
+        bin = cache_find_bin_for(own, block);
     if (bin)
         cache_merge_counts(bin);
 }
@@ -290,21 +287,14 @@ static void make_room(struct cache *cache) {
     }
 }
 
-/* A bin for the site's blocks of that size which serve requests of `size`. NULL: there is no place
- * for it, or no host memory. */
-static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size,
-                                  size_t block_size) {
+/* A bin for the site's blocks of that size. NULL: there is no place for it, or no host memory. */
+static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size) {
     struct cache **counting = &site->record->counting;
     if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
         *counting = cache;
     make_room(cache);
     struct stats_site *stats = *counting == cache ? site->stats : calloc(1, sizeof *stats);
-    const struct cache_bin bin = {.id = site->id,
-                                  .size = size | (size != block_size),
-                                  .block_size = block_size,
-                                  .over = block_size - size,
-                                  .site = site,
-                                  .stats = stats};
+    const struct cache_bin bin = {.id = site->id, .size = size, .site = site, .stats = stats};
     struct cache_bin *made = stats ? cache_table_add(&cache->table, &bin) : NULL;
     if (made)
         cache->bins_apart += stats != site->stats;
@@ -313,7 +303,7 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
     return made;
 }
 
-bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
+bool cache_put(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     const struct pool_config *config = &pool->config;
     if (!block->context->keeper->take_same || bounds_ask_at_frees(config) ||
@@ -322,8 +312,8 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     if (!is_worth_it(pool, block->context))
         return false;
     struct cache *cache = cache_own(pool, block->context);
-    struct cache_bin *bin = cache ? cache_find_bin_for(cache, block, size) : NULL;
-    if (cache && !bin && (bin = make_bin(cache, block->site, size, block->size)))
+    struct cache_bin *bin = cache ? cache_find_bin_for(cache, block) : NULL;
+    if (cache && !bin && (bin = make_bin(cache, block->site, block->size)))
         cache_note_bin(cache, bin, block);
     if (bin)
         cache_push(bin, block);
@@ -333,7 +323,7 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
 /* The site's bin for blocks of just that size. */
 static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
     struct cache_bin *bin = cache_table_find(&cache->table, site->id, size);
-    return bin && bin->site == site ? bin : make_bin(cache, site, size, size);
+    return bin && bin->site == site ? bin : make_bin(cache, site, size);
 }
 
 /* Moves all of a bin's blocks: the next requests are likely for these. */
@@ -404,18 +394,18 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         for (unsigned at = first; at < table->used_count && at - first < MOST_TRIED; at++) {
             struct cache_bin *bin = cache_table_at(table, at);
             bool owned = bin->site == site;
-            if (bin->block_size > most)
+            if (bin->size > most)
                 break;
             if ((cache != mine && !is_at_rest(bin)) || !bin->head || !(owned || fit->steal))
                 continue;
-            if (!best || bin->block_size < most)
+            if (!best || bin->size < most)
                 best = bin;
-            if (owned && (!own || bin->block_size < most))
+            if (owned && (!own || bin->size < most))
                 own = bin;
-            most = bin->block_size; /* a larger one would waste more */
+            most = bin->size; /* a larger one would waste more */
         }
     }
-    if (own && own != best && own->block_size == most)
+    if (own && own != best && own->size == most)
         pool->keeper->give(&context->store, cache_pop(own));
     if (best)
         pool->keeper->give(&context->store, cache_pop(best));
@@ -425,10 +415,10 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
 static size_t larger_block(const struct cache_table *table, size_t than) {
     for (unsigned at = table->used_count; at-- > 0;) {
         const struct cache_bin *bin = cache_table_at(table, at);
-        if (bin->block_size <= than)
+        if (bin->size <= than)
             break;
         if (bin->head)
-            return bin->block_size;
+            return bin->size;
     }
     return than;
 }

@@ -118,8 +118,8 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
                                      size_t size);
 
 /* A request of a site that has no bin for its size: a larger block, which goes live, if the site
- * has had one of that size for such a request before. NULL: there is none, or the policy has to
- * choose. *none: no idle block serves, if the cache is alone. Cache locked. */
+ * has a bin for such blocks. NULL: there is none, or the policy has to choose. *none: no idle block
+ * serves, if the cache is alone. Cache locked. */
 struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
                                       size_t size, bool *none);
 /* The same for the site of that id, if it has gone the long way lately. Cache locked. */
@@ -137,9 +137,8 @@ static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
 }
 
-/* The bin for blocks of the block's site and size which have served requests of `size`.
- * NULL: there is none. Cache locked. */
-struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size);
+/* The bin for blocks of the block's site and size. NULL: there is none. Cache locked. */
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block);
 
 static inline struct pool_block *cache_pop(struct cache_bin *bin) {
     struct pool_block *block = bin->head;

@@ -328,12 +328,11 @@ void cache_forget(struct pool *pool) {
 static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin, size_t *count) {
     for (const struct pool_block *block = bin->head; block; block = block->next) {
         if (block->state != BLOCK_IDLE || !block->cached || block->site != bin->site ||
-            block->size != bin->block_size || block->context != cache->context ||
-            block->quick_freeable)
+            block->size != bin->size || block->context != cache->context || block->quick_freeable)
             return false;
         ++*count;
     }
-    return bin->site ? bin->over == bin->block_size - (bin->size & ~(size_t)1) : !bin->head;
+    return bin->site || !bin->head;
 }
 
 bool cache_is_valid(const struct pool *pool) {

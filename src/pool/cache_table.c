@@ -5,20 +5,10 @@
 
 /* REACH: places that are looked at for a bin, the pair among them: so wherever others are removed,
  * nothing has to move up. */
-enum {
-    FIRST_BINS = 64,
-    MOST_BINS = 4096,
-    REACH = 16,
-    OVERSIZE_FROM = 2,
-    ALIGNMENT = 2 * sizeof(struct cache_bin)
-};
+enum { FIRST_BINS = 64, MOST_BINS = 4096, REACH = 16, ALIGNMENT = 2 * sizeof(struct cache_bin) };
 
 static unsigned number_of(const struct cache_table *table, const struct cache_bin *bin) {
     return (unsigned)(bin - table->bins);
-}
-
-static bool is_oversize(const struct cache_bin *bin) {
-    return bin->size & 1;
 }
 
 static struct cache_bin *reach(const struct cache_table *table, const struct cache_bin *home,
@@ -42,17 +32,6 @@ struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id
     return NULL;
 }
 
-struct cache_bin *cache_table_find_oversize(const struct cache_table *table, uintptr_t id,
-                                            size_t block_size, size_t size) {
-    const struct cache_bin *home = cache_table_home(table, id, size | 1);
-    for (unsigned i = OVERSIZE_FROM; i < REACH; i++) {
-        struct cache_bin *bin = reach(table, home, i);
-        if (cache_bin_is(bin, id, size | 1) && bin->block_size == block_size)
-            return bin;
-    }
-    return NULL;
-}
-
 static bool init(struct cache_table *table, unsigned count) {
     size_t bytes = count * (sizeof *table->bins + sizeof *table->used);
     char *memory = calloc(1, bytes + ALIGNMENT);
@@ -71,12 +50,11 @@ bool cache_table_init(struct cache_table *table) {
     return init(table, FIRST_BINS);
 }
 
-/* Oversize bins, which no request looks for, leave the pairs to others. */
 static struct cache_bin *find_place(const struct cache_table *table, const struct cache_bin *bin) {
     struct cache_bin *home = cache_table_home(table, bin->id, bin->size);
-    if (!is_oversize(bin) && !home->site)
+    if (!home->site)
         return home;
-    for (unsigned i = is_oversize(bin) ? OVERSIZE_FROM : 0; i < REACH; i++)
+    for (unsigned i = 0; i < REACH; i++)
         if (!reach(table, home, i)->site)
             return reach(table, home, i);
     return NULL;
@@ -87,7 +65,7 @@ static struct cache_bin *put(struct cache_table *table, const struct cache_bin *
     if (!place)
         return NULL;
     *place = *bin;
-    table->displaced += !is_oversize(place) && !is_near(table, place);
+    table->displaced += !is_near(table, place);
     return place;
 }
 
@@ -112,11 +90,11 @@ bool cache_table_grow(struct cache_table *table) {
     return true;
 }
 
-unsigned cache_table_from(const struct cache_table *table, size_t block_size) {
+unsigned cache_table_from(const struct cache_table *table, size_t size) {
     unsigned low = 0, high = table->used_count;
     while (low < high) {
         unsigned middle = (low + high) / 2;
-        if (table->bins[table->used[middle]].block_size < block_size)
+        if (table->bins[table->used[middle]].size < size)
             low = middle + 1;
         else
             high = middle;
@@ -128,7 +106,7 @@ struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_
     struct cache_bin *place = put(table, bin);
     if (!place)
         return NULL;
-    unsigned at = cache_table_from(table, bin->block_size);
+    unsigned at = cache_table_from(table, bin->size);
     memmove(&table->used[at + 1], &table->used[at], (table->used_count - at) * sizeof *table->used);
     table->used[at] = (uint16_t)number_of(table, place);
     table->used_count++;
@@ -144,7 +122,7 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
             table->used[kept++] = table->used[i];
             continue;
         }
-        table->displaced -= !is_oversize(bin) && !is_near(table, bin);
+        table->displaced -= !is_near(table, bin);
         *bin = (struct cache_bin){0};
     }
     table->used_count = kept;
@@ -157,11 +135,10 @@ bool cache_table_is_valid(const struct cache_table *table) {
         with_site += table->bins[i].site != NULL;
     for (unsigned at = 0; at < table->used_count; at++) {
         const struct cache_bin *bin = cache_table_at(table, at);
-        if (!bin->site || bin->block_size < before ||
-            (!is_oversize(bin) && cache_table_find(table, bin->id, bin->size) != bin))
+        if (!bin->site || bin->size < before || cache_table_find(table, bin->id, bin->size) != bin)
             return false;
-        before = bin->block_size;
-        displaced += !is_oversize(bin) && !is_near(table, bin);
+        before = bin->size;
+        displaced += !is_near(table, bin);
     }
     return with_site == table->used_count && displaced == table->displaced;
 }

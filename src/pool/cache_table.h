@@ -4,26 +4,24 @@
 
 #include "pool/context.h"
 
-/* The idle blocks of one site and size, which have last served requests of one rounded size: of
- * their own, or of a smaller one (an oversize bin). Unused while site is NULL.
- * Invariant: `head` is a list through `next`; its blocks have that block_size and that site;
- * over is block_size less what is served, which is `size`, with the lowest bit set if over is not
- * 0: so no request finds an oversize bin without looking for one. */
+/* The idle blocks of one site and size, whatever the sizes of the requests that they have served.
+ * Unused while site is NULL.
+ * Invariant: `head` is a list through `next`; its blocks have that size and that site. */
 struct cache_bin {
     _Alignas(64) uintptr_t id; /* site_id() of the site */
-    size_t size, block_size, over;
+    size_t size;
     struct pool_block *head;
     struct site *site;
     struct stats_site *stats; /* the site's own, if its record has us `counting`; else ours */
     uint32_t seen_hits; /* hits of stats, when somebody last asked whether the bin is at rest */
     uint32_t along;     /* how many were taken of another site's bin at once, the last time */
 };
-_Static_assert(sizeof(struct cache_bin) == 64, "one cache line");
+_Static_assert(sizeof(struct cache_bin) == 64, "a cache line of its own");
 
 /* Bins are found under the cache's lock, and change places only while all caches are stopped.
  * Invariant: `bins` has `count` entries, a power of two, and mask is the offset in bytes of the
- * last; `used` lists those with a site, those of smaller blocks first; all but oversize bins lie
- * within reach of where their hash points, `displaced` of them not in the pair there. */
+ * last; `used` lists those with a site, those of smaller blocks first; all lie within reach of
+ * where their hash points, `displaced` of them not in the pair there. */
 struct cache_table {
     struct cache_bin *bins;
     size_t mask;
@@ -71,10 +69,6 @@ static inline struct cache_bin *cache_table_find_near(const struct cache_table *
 /* Looks in the whole table. NULL: there is none. */
 struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size);
 
-/* The oversize bin for blocks of block_size which have served requests of `size`. NULL: none. */
-struct cache_bin *cache_table_find_oversize(const struct cache_table *table, uintptr_t id,
-                                            size_t block_size, size_t size);
-
 /* All functions below are called with all caches stopped. */
 
 /* False without host memory. */
@@ -89,7 +83,7 @@ struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_
 void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
                         void *data);
 /* The first in `used` whose blocks have at least that size: used_count if there is none. */
-unsigned cache_table_from(const struct cache_table *table, size_t block_size);
+unsigned cache_table_from(const struct cache_table *table, size_t size);
 /* For tests: whether the invariant holds. */
 bool cache_table_is_valid(const struct cache_table *table);
 

@@ -464,27 +464,21 @@ static void keep_suballocation(struct pool *pool, struct pool_block *block) {
     ledger_keep(pool, block);
 }
 
-/* size: of the request that the block has served, rounded. */
-static void end_deferral(struct pool *pool, struct pool_block *block, size_t size) {
+void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     if (block->context->keeper->cuts) {
         keep_suballocation(pool, block);
         return;
     }
     block->state = BLOCK_IDLE;
-    if (!cache_put(pool, block, size))
+    if (!cache_put(pool, block))
         block->context->keeper->give(&block->context->store, block);
-}
-
-void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    end_deferral(pool, block, block->size);
 }
 
 void ledger_make_idle(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    size_t size = block->context->keeper->round(block->requested);
     ledger_make_deferred(pool, block);
-    end_deferral(pool, block, size < block->size ? size : block->size);
+    ledger_end_deferral(pool, block);
 }
 
 void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,

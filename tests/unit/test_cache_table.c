@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { BINS = 3000, ROUNDS = 60000, SOME_BLOCK_SIZES = 40 };
+enum { BINS = 3000, ROUNDS = 60000, SOME_SIZES = 40 };
 
 static struct cache_table table;
 static struct site some_site;
@@ -33,14 +33,9 @@ static int stop(void **state) {
     return 0;
 }
 
-/* Every fourth is an oversize one. */
 static struct cache_bin bin_number(unsigned i) {
-    size_t block_size = (size_t)512 * (1 + i % SOME_BLOCK_SIZES);
-    bool oversize = i % 4 == 3;
     return (struct cache_bin){.id = 0x401000 + i / 7 * 16,
-                              .size =
-                                  oversize ? block_size - 511 + i * 1024 : block_size + i * 4096,
-                              .block_size = block_size,
+                              .size = (size_t)512 * (1 + i % SOME_SIZES),
                               .along = i,
                               .site = &some_site};
 }
@@ -101,14 +96,14 @@ static void bins_are_listed_by_the_size_of_their_blocks(void **state) {
         add(i);
     for (unsigned at = 0; at < table.used_count; at++) {
         const struct cache_bin *bin = cache_table_at(&table, at);
-        assert_true(bin->block_size >= before);
-        before = bin->block_size;
+        assert_true(bin->size >= before);
+        before = bin->size;
         listed++;
     }
     assert_int_equal(listed, count);
     unsigned first = cache_table_from(&table, 513);
-    assert_int_equal(table.bins[table.used[first]].block_size, 1024);
-    assert_int_equal(table.bins[table.used[first - 1]].block_size, 512);
+    assert_int_equal(table.bins[table.used[first]].size, 1024);
+    assert_int_equal(table.bins[table.used[first - 1]].size, 512);
     assert_int_equal(cache_table_from(&table, 0), 0);
     assert_int_equal(cache_table_from(&table, SIZE_MAX), count);
 }
@@ -119,8 +114,7 @@ static void it_grows_to_a_bound_and_then_refuses(void **state) {
     while (cache_table_grow(&table)) {
     }
     for (unsigned i = 0; i < 2 * table.count; i++) {
-        const struct cache_bin bin = {
-            .id = 16 + i * 16, .size = 512, .block_size = 512, .site = &some_site};
+        const struct cache_bin bin = {.id = 16 + i * 16, .size = 512, .site = &some_site};
         refused += !cache_table_add(&table, &bin);
     }
     assert_in_range(refused, table.count, table.count * 5 / 4);
