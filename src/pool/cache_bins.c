@@ -26,6 +26,7 @@ struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *blo
     if (!bin || bin->site != block->site)
         return NULL;
     cache_note_bin(cache, bin, block);
+    cache_table_list(&cache->table, bin);
     return bin;
 }
 
@@ -40,6 +41,7 @@ static bool fetch(struct cache *cache, struct cache_bin *bin) {
             continue;
         struct cache_bin *from = cache_table_find(&other->table, bin->id, bin->size);
         if (from && from->site == bin->site) {
+            cache_table_list(&cache->table, bin);
             bin->head = from->head;
             from->head = NULL;
         }
@@ -48,27 +50,26 @@ static bool fetch(struct cache *cache, struct cache_bin *bin) {
     return bin->head != NULL;
 }
 
+/* The bin of the site's for blocks of that size, if it has one. */
+static struct cache_bin *with_block(const struct cache_table *table, const struct site *site,
+                                    size_t size) {
+    struct cache_bin *bin = cache_table_find(table, site->id, size);
+    return bin && bin->site == site && bin->head ? bin : NULL;
+}
+
 /* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none, or
  * *many, so that it is not soon found. */
 static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
                                   const struct fit *fit, bool *many) {
-    const struct cache_table *table = &cache->table;
-    unsigned first = cache_table_from(table, fit->size);
-    size_t most = cache->pool->keeper->most(fit);
-    struct cache_bin *best = NULL;
-    *many = false;
-    for (unsigned at = first; at < table->used_count; at++) {
-        struct cache_bin *bin = cache_table_at(table, at);
-        if (bin->size > most || (*many = at == first + MOST_TRIED))
-            break;
-        if (bin->head && (bin->site == site || (fit->steal && !best))) {
-            best = bin;
-            most = bin->size;
-        }
-        if (best && best->site == site)
-            break;
-    }
-    return best;
+    struct cache_walk walk = {
+        .least = fit->size, .most = cache->pool->keeper->most(fit), .tries = MOST_TRIED};
+    struct cache_bin *bin = cache_table_walk(&cache->table, &walk), *own = NULL;
+    while (bin && bin->site != site && !fit->steal)
+        bin = cache_table_walk(&cache->table, &walk);
+    *many = !bin && !walk.tries;
+    if (bin && bin->site != site && bin->size > fit->size)
+        own = with_block(&cache->table, site, bin->size);
+    return own ? own : bin;
 }
 
 /* What is left of the bound on waste. */
@@ -112,12 +113,12 @@ static void change_site(struct cache_bin *from, struct cache_bin *to, struct poo
 /* A thread that frees what others allocate, and allocates the same sizes, would take one of these
  * blocks after the other. So the more often it comes, the more go along with the first, unless they
  * are taken back. */
-static void take_along(const struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
+static void take_along(struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
     for (unsigned i = 0; i < to->along && from->head; i++) {
         struct pool_block *block = cache_pop(from);
         change_site(from, to, block);
         cache_note_bin(cache, to, block);
-        cache_push(to, block);
+        cache_push(cache, to, block);
     }
     to->along = to->along < MOST_ALONG / 2 ? 2 * to->along + 1 : MOST_ALONG;
     from->along = 0;
@@ -316,7 +317,7 @@ bool cache_put(struct pool *pool, struct pool_block *block) {
     if (cache && !bin && (bin = make_bin(cache, block->site, block->size)))
         cache_note_bin(cache, bin, block);
     if (bin)
-        cache_push(bin, block);
+        cache_push(cache, bin, block);
     return bin != NULL;
 }
 
@@ -327,11 +328,11 @@ static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t 
 }
 
 /* Moves all of a bin's blocks: the next requests are likely for these. */
-static void move_all(struct cache_bin *from, const struct cache *cache, struct cache_bin *to) {
+static void move_all(struct cache_bin *from, struct cache *cache, struct cache_bin *to) {
     while (from->head) {
         struct pool_block *block = cache_pop(from);
         cache_note_bin(cache, to, block);
-        cache_push(to, block);
+        cache_push(cache, to, block);
     }
 }
 
@@ -345,7 +346,7 @@ static struct cache_bin *refill(struct pool *pool, struct cache *cache, struct s
         pool->keeper->give(store, block);
     for (; bin && block; block = pool->keeper->take_same(store, site, size)) {
         cache_note_bin(cache, bin, block);
-        cache_push(bin, block);
+        cache_push(cache, bin, block);
     }
     return bin;
 }
@@ -387,22 +388,17 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
     size_t most = pool->keeper->most(fit);
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
-        const struct cache_table *table = &cache->table;
-        if (cache->context != context)
-            continue;
-        unsigned first = cache_table_from(table, fit->size);
-        for (unsigned at = first; at < table->used_count && at - first < MOST_TRIED; at++) {
-            struct cache_bin *bin = cache_table_at(table, at);
+        struct cache_walk walk = {.least = fit->size, .most = most, .tries = MOST_TRIED};
+        struct cache_bin *bin;
+        while (cache->context == context && (bin = cache_table_walk(&cache->table, &walk))) {
             bool owned = bin->site == site;
-            if (bin->size > most)
-                break;
-            if ((cache != mine && !is_at_rest(bin)) || !bin->head || !(owned || fit->steal))
+            if ((cache != mine && !is_at_rest(bin)) || !(owned || fit->steal))
                 continue;
             if (!best || bin->size < most)
                 best = bin;
             if (owned && (!own || bin->size < most))
                 own = bin;
-            most = bin->size; /* a larger one would waste more */
+            walk.most = most = bin->size; /* a larger one would waste more */
         }
     }
     if (own && own != best && own->size == most)
@@ -411,32 +407,21 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         pool->keeper->give(&context->store, cache_pop(best));
 }
 
-/* The size of the cache's largest block if that is larger. */
-static size_t larger_block(const struct cache_table *table, size_t than) {
-    for (unsigned at = table->used_count; at-- > 0;) {
-        const struct cache_bin *bin = cache_table_at(table, at);
-        if (bin->size <= than)
-            break;
-        if (bin->head)
-            return bin->size;
-    }
-    return than;
-}
-
 void cache_offer_largest(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     const struct pool_block *kept = context->keeper->largest(&context->store);
-    size_t largest = kept ? kept->size - 1 : 0;
-    for (int i = 0; i < pool->cache_count; i++)
-        if (pool->caches[i]->context == context)
-            largest = larger_block(&pool->caches[i]->table, largest);
+    size_t largest = kept ? kept->size : 0;
+    struct cache_bin *bin;
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
-        const struct cache_table *table = &cache->table;
-        unsigned at =
-            cache->context == context ? cache_table_from(table, largest) : table->used_count;
-        for (; at < table->used_count; at++)
-            empty(cache_table_at(table, at), cache);
+        bin = cache->context == context ? cache_table_largest(&cache->table) : NULL;
+        largest = bin && bin->size > largest ? bin->size : largest;
+    }
+    for (int i = 0; i < pool->cache_count; i++) {
+        struct cache *cache = pool->caches[i];
+        while (cache->context == context && (bin = cache_table_largest(&cache->table)) &&
+               bin->size == largest)
+            empty(bin, cache);
     }
 }
 

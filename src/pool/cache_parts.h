@@ -137,7 +137,7 @@ static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
 }
 
-/* The bin for blocks of the block's site and size. NULL: there is none. Cache locked. */
+/* The bin for blocks of the block's site and size, listed. NULL: there is none. Cache locked. */
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block);
 
 static inline struct pool_block *cache_pop(struct cache_bin *bin) {
@@ -147,12 +147,19 @@ static inline struct pool_block *cache_pop(struct cache_bin *bin) {
     return block;
 }
 
-/* Keeps the block, which is idle from now on. */
-static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
+/* Keeps the block, which is idle from now on, in a listed bin. */
+static inline void cache_push_listed(struct cache_bin *bin, struct pool_block *block) {
     block->next = bin->head;
     block->state = BLOCK_IDLE;
     block->cached = true;
     bin->head = block;
+}
+
+/* The same in any bin of the cache. */
+static inline void cache_push(struct cache *cache, struct cache_bin *bin,
+                              struct pool_block *block) {
+    cache_table_list(&cache->table, bin);
+    cache_push_listed(bin, block);
 }
 
 /* To be called before what is held grows, and when the sums are merged: from their least idle

@@ -132,20 +132,23 @@ __attribute__((always_inline)) static inline bool quick_claim(struct pool_block 
     return __atomic_exchange_n(&block->quick_freeable, false, __ATOMIC_ACQUIRE);
 }
 
-/* The bin for the block: mostly the one that it was in last. */
+/* The bin for the block, listed: mostly the one that it was in last. */
 __attribute__((always_inline)) static inline struct cache_bin *
 quick_bin(struct cache *cache, struct pool_block *block, bool whole) {
-    const struct cache_table *table = &cache->table;
+    struct cache_table *table = &cache->table;
     struct cache_bin *bin =
         (struct cache_bin *)((char *)table->bins + (block->bin * sizeof *bin & table->mask));
-    if (__builtin_expect(bin->site == block->site && bin->size == block->size, 1))
+    if (__builtin_expect(bin->listed == block->site && bin->size == block->size, 1))
         return bin;
-    if (whole)
-        return cache_find_bin_for(cache, block);
-    bin = cache_table_find_near(table, block->site->id, block->size);
-    if (!bin || bin->site != block->site)
-        return NULL;
-    cache_note_bin(cache, bin, block);
+    if (bin->site != block->site || bin->size != block->size) {
+        if (whole)
+            return cache_find_bin_for(cache, block);
+        bin = cache_table_find_near(table, block->site->id, block->size);
+        if (!bin || bin->site != block->site)
+            return NULL;
+        cache_note_bin(cache, bin, block);
+    }
+    cache_table_list(table, bin);
     return bin;
 }
 
@@ -172,7 +175,7 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         cache->deferred = block;
         order_defers();
     } else {
-        cache_push(bin, block);
+        cache_push_listed(bin, block);
         order_owe_quickly();
     }
     quick_count_free(cache, bin, bytes);
