@@ -149,11 +149,15 @@ struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, si
                                       size_t size, bool *none) {
     cache_check_locked(cache);
     const struct keeper *keeper = cache->pool->keeper;
-    const struct fit fit = fit_now(cache, bytes, size);
     struct idle_store *store = &cache->context->store;
+    size_t kept = store->count ? keeper->least(store, size) : SIZE_MAX;
+    if (kept == SIZE_MAX && !cache_table_reaches(&cache->table, size)) {
+        *none = true;
+        return NULL;
+    }
+    const struct fit fit = fit_now(cache, bytes, size);
     bool many;
     struct cache_bin *from = best_bin(cache, site, &fit, &many), *to = NULL;
-    size_t kept = store->count ? keeper->least(store, size) : SIZE_MAX;
     bool serves = from && keeper->serves(from->head, &fit);
     *none = !many && !serves && kept > keeper->most(&fit);
     if (serves && from->size <= kept)
@@ -267,20 +271,21 @@ BY_POINTER static bool is_used(struct cache_bin *bin, void *cache) {
     return !is_at_rest(bin) || stays_when_drained(bin, cache);
 }
 
-/* Called before a bin is added: half of the places at most are to be used, so that few bins lie
- * outside of their pair. Before the table grows, bins that are empty and unused go; once it can
- * grow no more, so do those with blocks that nobody asks for, after so many calls that each could
- * have been used. */
+/* Called before a bin is added: a quarter of the places at most are to be used, and half of the
+ * largest table's, so that few bins lie outside of their pair. Before the table grows, bins that
+ * are empty and unused go; once it can grow no more, so do those with blocks that nobody asks for,
+ * after so many calls that each could have been used. */
 static void make_room(struct cache *cache) {
     struct cache_table *table = &cache->table;
-    if (table->used_count < table->count / 2)
+    bool may_grow = cache_table_may_grow(table);
+    if (table->used_count < table->count / (may_grow ? 4 : 2))
         return;
-    if (cache_table_may_grow(table)) {
-        if (++cache->bins_asked < table->count / 8)
+    if (may_grow) {
+        if (++cache->bins_asked < table->count / 16)
             return;
         cache->bins_asked = 0;
         cache_table_filter(table, has_block_or_is_used, cache);
-        if (table->used_count >= table->count / 8 * 3)
+        if (table->used_count >= table->count / 16 * 3)
             cache_table_grow(table);
     } else if (cache->served - cache->swept >= (uint64_t)2 * table->used_count) {
         cache->swept = cache->served;
@@ -385,12 +390,15 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
     /* No block is taken from a thread that goes on using its own: it would be short of one, take
      * one from another in turn, and so on for ever. Allocating one block more costs less. */
     const struct cache *mine = cache_own(pool, context);
-    size_t most = pool->keeper->most(fit);
+    size_t most = 0;
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
+        if (cache->context != context || !cache_table_reaches(&cache->table, fit->size))
+            continue;
+        most = most ? most : pool->keeper->most(fit);
         struct cache_walk walk = {.least = fit->size, .most = most, .tries = MOST_TRIED};
         struct cache_bin *bin;
-        while (cache->context == context && (bin = cache_table_walk(&cache->table, &walk))) {
+        while ((bin = cache_table_walk(&cache->table, &walk))) {
             bool owned = bin->site == site;
             if ((cache != mine && !is_at_rest(bin)) || !(owned || fit->steal))
                 continue;
@@ -410,18 +418,15 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
 void cache_offer_largest(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     const struct pool_block *kept = context->keeper->largest(&context->store);
-    size_t largest = kept ? kept->size : 0;
-    struct cache_bin *bin;
+    size_t least = kept ? kept->size : 0;
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
-        bin = cache->context == context ? cache_table_largest(&cache->table) : NULL;
-        largest = bin && bin->size > largest ? bin->size : largest;
-    }
-    for (int i = 0; i < pool->cache_count; i++) {
-        struct cache *cache = pool->caches[i];
+        struct cache_bin *bin;
         while (cache->context == context && (bin = cache_table_largest(&cache->table)) &&
-               bin->size == largest)
+               bin->size >= least) {
+            least = bin->size;
             empty(bin, cache);
+        }
     }
 }
 

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 
 enum { CACHE_SITE_BITS = 4 };
+static const uint64_t CACHE_STOP = (uint64_t)1 << 32; /* more than are freed in between */
 
-/* Unused while `site` is NULL. No idle block serves a request of `bytes` while `stamp` is
- * cache_stamp(). */
+/* Unused while `site` is NULL. No idle block serves a request of `bytes`, rounded to `size`, while
+ * `stamp` is cache_stamp(). */
 struct cache_site {
-    uintptr_t id;
+    _Alignas(64) uintptr_t id;
     struct site *site;
-    size_t bytes;
+    size_t bytes, size;
     uint64_t stamp;
 };
 
@@ -48,7 +49,7 @@ struct cache {
     struct pool_block *fresh;      /* live, new: for the ledger and the map */
     struct pool_block *spare;      /* unused records */
     struct fit fit;                /* while stopped: what may serve a request; surplus in all */
-    uint64_t stops;                /* while stopped: how often it was */
+    uint64_t stops;                /* while stopped: how often it was, times CACHE_STOP */
     uint64_t may_grow;             /* bytes that it may get from the driver while alone */
     uint64_t renewed_ns;           /* when its budget last sent a call the long way */
     uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
@@ -129,7 +130,7 @@ static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t 
 }
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 static inline uint64_t cache_stamp(const struct cache *cache) {
-    return (cache->stops << 32) + cache->sums[SUM_frees];
+    return cache->stops + cache->sums[SUM_frees];
 }
 
 /* A context is one of a pool. */

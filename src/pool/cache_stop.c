@@ -208,7 +208,7 @@ static void grant(struct pool *pool, struct cache *cache) {
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
     cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
     cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
-    cache->stops++;
+    cache->stops += CACHE_STOP;
     cache->sentinel = cache->defers ? NULL : context->sentinel;
     cache->freeable =
         may_free && (cache->defers || context->sentinel) ? pool->map.table : pointer_table_empty;

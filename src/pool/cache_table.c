@@ -26,7 +26,7 @@ struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id
     if (bin || !table->displaced)
         return bin;
     home = cache_table_home(table, id, size);
-    for (unsigned i = 2; i < REACH; i++)
+    for (unsigned i = 2; reach(table, home, 0)->spills && i < REACH; i++)
         if (cache_bin_is(reach(table, home, i), id, size))
             return reach(table, home, i);
     return NULL;
@@ -43,6 +43,10 @@ static unsigned next_class(const struct cache_table *table, unsigned class, unsi
         class = (class / 64 + 1) * 64;
     }
     return class <= last ? class : last + 1;
+}
+
+bool cache_table_reaches(const struct cache_table *table, size_t size) {
+    return next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
 }
 
 /* The bin that the link leads to, with a block: empty ones are taken out of the list. NULL: the
@@ -134,8 +138,13 @@ static struct cache_bin *put(struct cache_table *table, const struct cache_bin *
     struct cache_bin *place = find_place(table, bin);
     if (!place)
         return NULL;
+    bool spills = place->spills;
     *place = *bin;
-    table->displaced += !is_near(table, place);
+    place->spills = spills;
+    if (!is_near(table, place)) {
+        reach(table, cache_table_home(table, bin->id, bin->size), 0)->spills = true;
+        table->displaced++;
+    }
     return place;
 }
 
@@ -179,9 +188,11 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
             continue;
         }
         table->displaced -= !is_near(table, bin);
-        *bin = (struct cache_bin){0};
+        *bin = (struct cache_bin){.spills = bin->spills};
     }
     table->used_count = kept;
+    for (unsigned i = 0; !table->displaced && i < table->count; i++)
+        table->bins[i].spills = false;
     list_all(table);
 }
 

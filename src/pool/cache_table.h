@@ -25,6 +25,7 @@ struct cache_bin {
     uint32_t seen_hits; /* hits of stats, when somebody last asked whether the bin is at rest */
     uint16_t along;     /* how many were taken of another site's bin at once, the last time */
     uint16_t next;      /* place of the next in the class's list, or CACHE_NO_BIN */
+    bool spills; /* of the first of a pair: bins may lie farther away whose hashes point here */
 };
 _Static_assert(sizeof(struct cache_bin) == 64, "a cache line of its own");
 
@@ -102,9 +103,10 @@ static inline unsigned cache_class(size_t size) {
     return class < CACHE_CLASSES ? (unsigned)class : CACHE_CLASSES - 1;
 }
 
-/* To be called before a bin of the table that may not be listed is given a block. Inline for the
- * hooks (cache_quick.h). */
-static inline void cache_table_list(struct cache_table *table, struct cache_bin *bin) {
+/* To be called before a bin of the table that may not be listed is given a block. In each file that
+ * calls it, since the compiler sees there which registers it leaves alone (cache_quick.h). */
+__attribute__((noinline, unused)) static void cache_table_list(struct cache_table *table,
+                                                               struct cache_bin *bin) {
     if (bin->listed)
         return;
     unsigned class = cache_class(bin->size);
@@ -120,6 +122,8 @@ static inline void cache_table_list(struct cache_table *table, struct cache_bin 
     bin->listed = bin->site;
 }
 
+/* Whether a listed bin may have blocks of at least that size. */
+bool cache_table_reaches(const struct cache_table *table, size_t size);
 /* The next bin with a block; NULL: there is none, or no tries are left. */
 struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk);
 /* The bin with the largest blocks; NULL: no bin has any. */
