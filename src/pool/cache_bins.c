@@ -173,6 +173,7 @@ struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, si
     quick_make_live(block, bytes);
     cache->sums[SUM_over] += block->size - size;
     quick_count_hit(cache, to, bytes, block->size);
+    stats_site_serves(site->stats, size);
     return block;
 }
 

@@ -68,8 +68,10 @@ quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes)
     stats_grow(&cache->shard->sums[SUM_frees], 1);
     quick_count(cache, SUM_in_use, 0 - bytes);
     quick_count(cache, SUM_live, 0 - size);
-    if (__builtin_expect(size - bytes >= ROUND_SMALL, 0)) /* else the block is no larger */
+    if (__builtin_expect(size - bytes >= ROUND_SMALL, 0)) { /* else the block is no larger */
         cache->sums[SUM_over] -= size - round_physical(bytes);
+        stats_site_serves(bin->site->stats, round_physical(bytes));
+    }
 }
 
 /* The cache that may serve a call in the current context, locked; else NULL. */

@@ -68,7 +68,8 @@ struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk 
     unsigned last = cache_class(walk->most);
     if (!walk->link)
         walk->class = cache_class(walk->least);
-    for (; walk->tries; walk->tries--) {
+    while (walk->tries) {
+        walk->tries--;
         if (!walk->link) {
             walk->class = next_class(table, walk->class, last);
             if (walk->class > last)
