@@ -66,7 +66,5 @@ void cache_close(struct pool *pool, struct context *context);
 /* The pool is at its end, or a forked child's: nobody looks at its blocks again, and the stats may
  * be another process's. */
 void cache_forget(struct pool *pool);
-/* Whether what caches keep agrees with the blocks' records: for tests. */
-bool cache_is_valid(const struct pool *pool);
 
 #endif

@@ -123,7 +123,7 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
  * serves, if the cache is alone. Cache locked. */
 struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
                                       size_t size, bool *none);
-/* The same for the site of that id, if it has gone the long way lately. Cache locked. */
+/* Such a block for the site of that id, if that has gone the long way lately. Cache locked. */
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size);
 static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
     return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];

@@ -115,10 +115,9 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
         quick_make_live(block, bytes);
         *pointer = block->pointer;
         quick_count_hit(cache, bin, bytes, size);
-    } else if (whole && bin && (block = cache_serve_other(cache, bin, bytes, size))) {
-        *pointer = block->pointer;
-    } else if (whole && !bin && !cache->may_miss &&
-               (block = cache_serve_known(cache, site, bytes, size))) {
+    } else if (whole && (bin || !cache->may_miss) &&
+               (block = bin ? cache_serve_other(cache, bin, bytes, size)
+                            : cache_serve_known(cache, site, bytes, size))) {
         *pointer = block->pointer;
     } else if (cache->may_miss && (whole || !bin)) {
         return QUICK_MISS;

@@ -323,32 +323,3 @@ void cache_forget(struct pool *pool) {
     }
     pool->cache_count = pool->active_count = 0;
 }
-
-/* Counts the bin's blocks. */
-static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin, size_t *count) {
-    for (const struct pool_block *block = bin->head; block; block = block->next) {
-        if (block->state != BLOCK_IDLE || !block->cached || block->site != bin->site ||
-            block->size != bin->size || block->context != cache->context || block->quick_freeable)
-            return false;
-        ++*count;
-    }
-    return bin->site || !bin->head;
-}
-
-bool cache_is_valid(const struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    size_t kept = 0, marked = 0;
-    const struct pool_block *block;
-    struct ledger_place place = {0};
-    for (int i = 0; i < pool->cache_count; i++) {
-        const struct cache *cache = pool->caches[i];
-        if (!cache_table_is_valid(&cache->table))
-            return false;
-        for (unsigned j = 0; j < cache->table.count; j++)
-            if (!bin_is_valid(cache, &cache->table.bins[j], &kept))
-                return false;
-    }
-    while ((block = ledger_next(pool, &place)))
-        marked += block->cached;
-    return kept == marked;
-}

@@ -21,12 +21,9 @@ static bool is_near(const struct cache_table *table, const struct cache_bin *bin
     return bin == home || bin == cache_table_beside(home);
 }
 
-struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size) {
-    struct cache_bin *bin = cache_table_find_near(table, id, size), *home;
-    if (bin || !table->displaced)
-        return bin;
-    home = cache_table_home(table, id, size);
-    for (unsigned i = 2; reach(table, home, 0)->spills && i < REACH; i++)
+struct cache_bin *cache_table_find_far(const struct cache_table *table, uintptr_t id, size_t size) {
+    const struct cache_bin *home = cache_table_home(table, id, size);
+    for (unsigned i = 2; i < REACH; i++)
         if (cache_bin_is(reach(table, home, i), id, size))
             return reach(table, home, i);
     return NULL;
@@ -226,7 +223,7 @@ bool cache_table_is_valid(const struct cache_table *table) {
             (bin->head && !bin->listed))
             return false;
         listed += bin->listed != NULL;
-        displaced += !is_near(table, bin);
+        displaced += cache_table_find_near(table, bin->id, bin->size) != bin;
     }
     return with_site == table->used_count && displaced == table->displaced &&
            count_listed(table) == listed;

@@ -91,8 +91,21 @@ static inline struct cache_bin *cache_table_find_near(const struct cache_table *
     return bin;
 }
 
+/* Whether bins may lie farther away whose hashes point to this pair. */
+static inline bool cache_table_spills(const struct cache_bin *home) {
+    return ((const struct cache_bin *)((uintptr_t)home & ~sizeof *home))->spills;
+}
+
+/* The bin if it is not in the pair where its hash points, else NULL. */
+struct cache_bin *cache_table_find_far(const struct cache_table *table, uintptr_t id, size_t size);
+
 /* Looks in the whole table. NULL: there is none. */
-struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size);
+static inline struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id,
+                                                 size_t size) {
+    struct cache_bin *bin = cache_table_find_near(table, id, size);
+    bool far = !bin && cache_table_spills(cache_table_home(table, id, size));
+    return far ? cache_table_find_far(table, id, size) : bin;
+}
 
 /* So many classes for each power of two, and one for all sizes beyond the last. */
 static inline unsigned cache_class(size_t size) {
