@@ -2,7 +2,7 @@
  *
  *  1. A request that can never be served fails: no idle memory is thrown away for it.
  *  2. What other threads have freed meanwhile, or whose fence has passed, serves if it fits.
- *  3. Contexts that rest give idle memory back, enough for the request, then all (release.c).
+ *  3. Contexts that rest give idle memory back, what the driver lacks, then all (release.c).
  *  4. An idle block serves that is larger than the ratio allows: of contexts that do not rest,
  *     after a moment, and if it is much larger, after a longer one. At once it would be waste that
  *     the program's next request lacks, after 5 a wait for nothing.
@@ -53,9 +53,10 @@ static uint64_t slack(const struct device *device) {
     return device->total / 64 < most ? device->total / 64 : most;
 }
 
-/* Whether giving all idle memory up could make room for it beside what the driver has; surely: not
- * only if the driver has more than it says. Lock not held. */
-static bool reach_idle_helps(struct pool *pool, const struct request *request, bool surely) {
+/* Whether giving all idle memory up could make room for it beside what the driver has. *lack: what
+ * is to be given up first; NULL: surely, not only if the driver has more than it says. Lock not
+ * held. */
+static bool reach_idle_helps(struct pool *pool, const struct request *request, size_t *lack) {
     lock_check_none();
     const struct device *device = request->context->device;
     size_t available = 0, total;
@@ -69,7 +70,9 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, b
         result = pool->driver->mem_get_info(&available, &total);
         pool_gate_leave(pool);
     }
-    uint64_t more = surely ? 0 : slack(device);
+    uint64_t more = lack ? slack(device) : 0;
+    if (lack && available < request->size)
+        *lack = request->size - available;
     return result != CUDA_SUCCESS ||
            least_of(request) <= available + most_back(pool, device->ordinal) + more;
 }
@@ -212,7 +215,7 @@ static CUresult try_round(struct search *search, bool *over) {
         *over = room != ROOM_COMING || !wait_a_moment(pool, &search->patience, PATIENCE_FOR_THREAD);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    search->bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
+    search->bytes = SIZE_MAX; /* what was lacking did not do: all of it next time */
     pool_unlock(pool);
     CUresult result = ask_driver(search, search->request->size);
     pool_lock(pool);
@@ -294,7 +297,7 @@ static CUresult search_memory_pools(struct search *search) {
 /* Everything that needs no wait for the device. What others give may make our own idle memory
  * enough. */
 static CUresult search_at_once(struct search *search, bool ask_others) {
-    bool own = reach_idle_helps(search->pool, search->request, false);
+    bool own = reach_idle_helps(search->pool, search->request, &search->bytes);
     CUresult result = own ? search_own(search) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         result = search_memory_pools(search);
@@ -302,7 +305,7 @@ static CUresult search_at_once(struct search *search, bool ask_others) {
         result = search_others(search);
     if (result != CUDA_ERROR_OUT_OF_MEMORY || own)
         return result;
-    if (reach_idle_helps(search->pool, search->request, false))
+    if (reach_idle_helps(search->pool, search->request, &search->bytes))
         return search_own(search);
     stats_add(STATS_oom_hopeless, 1);
     return result;
@@ -317,7 +320,7 @@ static bool waited(struct search *search) {
     search->pools_gave = held && !search->pools_held;
     if (search->pools_gave)
         return true;
-    if (!(search->all_busy && reach_idle_helps(pool, search->request, true)) && !search->pools_held)
+    if (!(search->all_busy && reach_idle_helps(pool, search->request, NULL)) && !search->pools_held)
         return false;
     pool_lock(pool);
     device->pressure++;
