@@ -121,9 +121,11 @@ def processes():
 class Cluster:
     """Started by `with`; behind it nothing runs that it had started."""
 
-    def __init__(self, folder, plugstack, lines=(), network=None):
-        """lines: more of slurm.conf. network: a Network that was entered; without one all nodes have this machine's address."""
+    def __init__(self, folder, plugstack, lines=(), network=None, hasty=False):
+        """lines: more of slurm.conf. network: a Network that was entered; without one all nodes have this machine's address.
+        hasty: a node that does not answer is soon taken for dead, and a job begins again soon: on a busy machine both may go wrong."""
         self.folder, self.plugstack, self.lines, self.network = pathlib.Path(folder), plugstack, lines, network
+        self.patience = 5 if hasty else 600
         self.configuration = self.folder / "slurm.conf"
         self.daemons, self.ports = {}, {}
         self.has_hosts = hosts_can_be_made()
@@ -184,7 +186,7 @@ class Cluster:
         lines = [
             "ClusterName=poolcuda", f"SlurmctldHost={host}({here})", f"SlurmctldPort={controller}",
             # A job is begun again when the credentials of its first run have expired.
-            "SlurmUser=root", "SlurmdUser=root", f"AuthInfo=socket={self.folder}/munge/socket,cred_expire=5",
+            "SlurmUser=root", "SlurmdUser=root", f"AuthInfo=socket={self.folder}/munge/socket,cred_expire={self.patience}",
             f"StateSaveLocation={self.folder}/state", f"SlurmdSpoolDir={self.folder}/spool/%n",
             f"SlurmctldPidFile={self.folder}/slurmctld.pid", f"SlurmdPidFile={self.folder}/%n.pid",
             f"SlurmctldLogFile={self.folder}/logs/slurmctld", f"SlurmdLogFile={self.folder}/logs/%n",
@@ -194,7 +196,7 @@ class Cluster:
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_CPU", "SchedulerType=sched/backfill",
             "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_interval=1,batch_sched_delay=0",
             "SlurmdParameters=config_overrides", "ReturnToService=2", "MpiDefault=none", "KillWait=2", "MessageTimeout=20",
-            "SlurmdTimeout=10", "InactiveLimit=0", "JobRequeue=1", "SwitchType=switch/none", "UnkillableStepTimeout=30",
+            f"SlurmdTimeout={2 * self.patience}", "InactiveLimit=0", "JobRequeue=1", "SwitchType=switch/none", "UnkillableStepTimeout=30",
             "GresTypes=gpu",
             *(f"NodeName={node} NodeHostname={host} NodeAddr={addresses[node]} Port={port} CPUs={CPUS} Gres=gpu:{CPUS} RealMemory=1024"
               for node, port in self.ports.items()),

@@ -47,16 +47,16 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def make_cluster():
-    """make_cluster(ARGUMENT..., lines=[LINE...], network=NETWORK): a started cluster, with these arguments behind the plugin's
-    name, of which later ones count, these lines in slurm.conf, and a Network's addresses."""
+    """make_cluster(ARGUMENT..., lines=[LINE...], network=NETWORK, hasty=BOOL): a started cluster, with these arguments behind the
+    plugin's name, of which later ones count; the rest is a Cluster's."""
     started = []
 
-    def make(*arguments, lines=(), network=None):
+    def make(*arguments, **more):
         # Not below pytest's own folder, which other users cannot enter.
         folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-slurm-"))
         folder.chmod(0o755)
         given = [f"library={LIBRARY}", f"command={COMMAND}", *arguments]
-        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n", lines, network)
+        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n", **more)
         cluster.work = folder / "work"
         cluster.work.mkdir()
         cluster.work.chmod(0o777)

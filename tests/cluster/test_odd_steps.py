@@ -12,7 +12,7 @@ import sys
 import guard
 import pytest
 from cluster import USERS
-from conftest import COMMAND, LIBRARY, SAMPLES, SIMULATED
+from conftest import COMMAND, LIBRARY, PROGRAMS, SAMPLES, SIMULATED
 from steps import environment_of, last_lines, ranks_in, report, sbatch, sums
 
 ENV = "/usr/bin/env"
@@ -165,7 +165,7 @@ def test_steps_at_once_in_one_folder_and_a_step_in_a_steps_task_keep_their_figur
 
 def test_programs_of_several_kinds_in_one_step_and_one_that_execs_another_are_told_by_their_ranks(cluster):
     programs, killed = cluster.work / "programs", cluster.work / "killed"
-    killed.write_text(f"#!/bin/sh\n{WORKING[0]} 1000000 &\n"
+    killed.write_text(f"#!/bin/sh\n{PROGRAMS}/unhurried &\n"
                       f"until {COMMAND} report --brief poolcuda-figures/1.0/rank3.json 2>/dev/null | grep ' of '; do sleep 0.1; done >&2\n"
                       "kill -9 $! $$\n")
     killed.chmod(0o755)

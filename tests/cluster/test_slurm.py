@@ -22,7 +22,7 @@ sys.path.append(str(ROOT / "tests/docs"))
 from blocks import parse, run as run_block  # pylint: disable=wrong-import-position  # noqa: E402
 
 ENV = "/usr/bin/env"
-WORKING = SAMPLES / "varying"
+WORKING, UNHURRIED = SAMPLES / "varying", PROGRAMS / "unhurried"
 MPI_HEADER = pathlib.Path(f"/usr/lib/{os.uname().machine}-linux-gnu/openmpi/include/mpi.h")
 
 
@@ -105,7 +105,7 @@ def test_the_collectives_of_openmpi_with_shared_and_pinned_memory_give_the_same_
     network = request.getfixturevalue("network") if addresses == "own" else None
     cluster = make_cluster(network=network)
     program = cluster.work / "collectives"
-    guard.run(["mpicc", "-O1", "-Wall", "-Werror", ROOT / "tests/cluster/collectives.c", "-o", program, f"-L{RUNTIME}", "-l:libcudart.so.13",
+    guard.run(["mpicc.openmpi", "-O1", "-Wall", "-Werror", ROOT / "tests/cluster/collectives.c", "-o", program, f"-L{RUNTIME}", "-l:libcudart.so.13",
                f"-Wl,-rpath-link,{DRIVER}"], check=True)
     command = ("srun", "--mpi=pmix", "-N", 3, "-n", ranks, "--overcommit")
     # UCX: OpenMPI 4.1's own TCP crashes now and then as MPI begins, not pooled, with an address for each node as well. UCX uses TCP where
@@ -154,14 +154,15 @@ def allocations(file):
 
 def start_working(cluster, *options, ranks):
     """A step of programs that work until they are killed, once each of them has left some figures; and what these were."""
-    step = cluster.start_command("srun", "--poolcuda", "-n", ranks, *options, WORKING, 1000000, env=SIMULATED, cwd=cluster.work)
+    step = cluster.start_command("srun", "--poolcuda", "-n", ranks, *options, UNHURRIED, env=SIMULATED, cwd=cluster.work)
     files = [cluster.work / f"poolcuda-figures/1.0/rank{rank}.json" for rank in range(ranks)]
     for file in files:
         guard.wait_for(lambda file=file: allocations(file) > 100, f"work of {file.name}")
     return step, {file: allocations(file) for file in files}
 
 
-def test_the_last_figures_of_a_node_that_is_killed_are_read(cluster):
+def test_the_last_figures_of_a_node_that_is_killed_are_read(make_cluster):
+    cluster = make_cluster(hasty=True)
     step, before = start_working(cluster, "-N", 3, "--ntasks-per-node=2", "--kill-on-bad-exit=1", ranks=6)
     cluster.kill_node("n2")
     said = step.communicate()[0]
@@ -194,12 +195,13 @@ def is_rank(pid, rank):
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read().split(b"\0")
-        return f"SLURM_PROCID={rank}".encode() in environment and os.readlink(f"/proc/{pid}/exe") == str(WORKING)
+        return f"SLURM_PROCID={rank}".encode() in environment and os.readlink(f"/proc/{pid}/exe") == str(UNHURRIED)
     except OSError:
         return False
 
 
-def test_a_job_that_is_requeued_overwrites_nothing(cluster):
+def test_a_job_that_is_requeued_overwrites_nothing(make_cluster):
+    cluster = make_cluster(hasty=True)
     job = sbatch(cluster, f"srun -n 3 --poolcuda {SAMPLES}/varying 2\n"
                           f"[ -n \"$SLURM_RESTART_COUNT\" ] || {{ touch first; sleep 1000; }}\n", "--requeue", "-n", 3)
     guard.wait_for((cluster.work / "first").exists, "the job's first step")
@@ -282,7 +284,7 @@ def copies():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-copies-"))
     folder.chmod(0o755)
     yield {file: pathlib.Path(shutil.copy(file, folder))
-           for file in (LIBRARY, COMMAND, SAMPLES / "varying", DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
+           for file in (LIBRARY, COMMAND, UNHURRIED, DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
     shutil.rmtree(folder)
 
 
@@ -323,7 +325,7 @@ def test_two_users_on_one_node_neither_see_nor_trim_each_others_programs(make_cl
     for job, user in enumerate(USERS, 1):
         folders[user] = cluster.work / user
         steps[user] = cluster.start_command("srun", "-w", "n1", "--overlap", f"--poolcuda-stats={folders[user]}",
-                                            copies[SAMPLES / "varying"], 1000000, user=user, env=env, cwd=cluster.work)
+                                            copies[UNHURRIED], user=user, env=env, cwd=cluster.work)
         figures = folders[user] / f"{job}.0/rank0.json"
         guard.wait_for(lambda file=figures: file.exists() and file.stat().st_size, f"the figures of {user}")
 
