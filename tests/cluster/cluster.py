@@ -139,7 +139,8 @@ class Cluster:
             self.start("slurmctld", "slurmctld", "-D", "-i", "-f", self.configuration, before=self.inside())
             for node in NODES:
                 self.start_node(node)
-            guard.wait_for(lambda: self.states() == dict.fromkeys(NODES, "IDLE"), f"all nodes idle, not {self.states()}")
+            guard.wait_for(lambda: self.has_failed() or self.states() == dict.fromkeys(NODES, "IDLE"), "all nodes idle")
+            assert not self.has_failed(), f"{' '.join(self.has_failed())} ended\n{self.logs()}"
         except BaseException:
             self.__exit__()
             raise
@@ -159,6 +160,10 @@ class Cluster:
         if "munged" in self.daemons:
             self.daemons["munged"].terminate()
             self.daemons["munged"].wait()
+
+    def has_failed(self):
+        """The daemons that have ended by themselves."""
+        return [name for name, daemon in self.daemons.items() if daemon.poll() is not None]
 
     def left(self):
         """The processes that belong to this cluster, but for munged: each has its configuration in its environment or its
@@ -183,6 +188,8 @@ class Cluster:
         for number in range(CPUS):
             (self.folder / f"gpu{number}").touch()
         (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-{CPUS - 1}]\n")
+        # Else slurmd looks for a mounted hierarchy to tell which version it is, and does not start where none is.
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         lines = [
             "ClusterName=poolcuda", f"SlurmctldHost={host}({here})", f"SlurmctldPort={controller}",
             # A job is begun again when the credentials of its first run have expired.

@@ -12,7 +12,7 @@ import sys
 import guard
 import pytest
 from cluster import USERS
-from conftest import COMMAND, LIBRARY, PROGRAMS, SAMPLES, SIMULATED
+from conftest import COMMAND, LIBRARY, SAMPLES, SIMULATED, UNHURRIED
 from steps import environment_of, last_lines, ranks_in, report, sbatch, sums
 
 ENV = "/usr/bin/env"
@@ -59,8 +59,15 @@ def test_figures_of_an_earlier_step_with_the_same_number_stay_apart(cluster):
 
 
 @pytest.fixture
-def shared_folder(cluster):
+def for_all(make_cluster, copies):
+    """A cluster whose library all users can read."""
+    return make_cluster(f"library={copies[LIBRARY]}")
+
+
+@pytest.fixture
+def shared_folder(for_all):
     """A folder that all users may write to, and one that is the first user's alone."""
+    cluster = for_all
     shared, own = cluster.work / "shared", cluster.work / "own"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -70,7 +77,8 @@ def shared_folder(cluster):
     return shared, own
 
 
-def test_what_another_user_has_put_in_the_place_of_a_steps_folder_is_not_written_to(cluster, shared_folder):
+def test_what_another_user_has_put_in_the_place_of_a_steps_folder_is_not_written_to(for_all, shared_folder):
+    cluster = for_all
     shared, own = shared_folder
     step = ("srun", f"--poolcuda-stats={shared}", ENV)
 
@@ -165,7 +173,7 @@ def test_steps_at_once_in_one_folder_and_a_step_in_a_steps_task_keep_their_figur
 
 def test_programs_of_several_kinds_in_one_step_and_one_that_execs_another_are_told_by_their_ranks(cluster):
     programs, killed = cluster.work / "programs", cluster.work / "killed"
-    killed.write_text(f"#!/bin/sh\n{PROGRAMS}/unhurried &\n"
+    killed.write_text(f"#!/bin/sh\n{UNHURRIED} &\n"
                       f"until {COMMAND} report --brief poolcuda-figures/1.0/rank3.json 2>/dev/null | grep ' of '; do sleep 0.1; done >&2\n"
                       "kill -9 $! $$\n")
     killed.chmod(0o755)

@@ -10,19 +10,18 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 
 import guard
 import pytest
 from cluster import NODES, USERS
-from conftest import COMMAND, DRIVER, LIBRARY, PLUGIN, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
+from conftest import COMMAND, DRIVER, LIBRARY, PLUGIN, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED, UNHURRIED
 from steps import environment_of, has_ended, last_lines, ranks_in, report, sbatch, states, sums
 
 sys.path.append(str(ROOT / "tests/docs"))
 from blocks import parse, run as run_block  # pylint: disable=wrong-import-position  # noqa: E402
 
 ENV = "/usr/bin/env"
-WORKING, UNHURRIED = SAMPLES / "varying", PROGRAMS / "unhurried"
+WORKING = SAMPLES / "varying"
 MPI_HEADER = pathlib.Path(f"/usr/lib/{os.uname().machine}-linux-gnu/openmpi/include/mpi.h")
 
 
@@ -195,7 +194,7 @@ def is_rank(pid, rank):
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read().split(b"\0")
-        return f"SLURM_PROCID={rank}".encode() in environment and os.readlink(f"/proc/{pid}/exe") == str(UNHURRIED)
+        return f"SLURM_PROCID={rank}".encode() in environment and os.path.samefile(f"/proc/{pid}/exe", UNHURRIED)
     except OSError:
         return False
 
@@ -276,16 +275,6 @@ def test_a_folder_that_cannot_be_made_is_told_once_and_the_step_runs_unpooled(cl
     assert sum(sums(done).values()) == 6
     assert [line for line in done.stderr.splitlines() if "poolcuda" in line] == [
         "poolcuda: /nowhere/figures: No such file or directory; this step runs unpooled"]
-
-
-@pytest.fixture
-def copies():
-    """{file: a copy that all users can read} of what users other than root need."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-copies-"))
-    folder.chmod(0o755)
-    yield {file: pathlib.Path(shutil.copy(file, folder))
-           for file in (LIBRARY, COMMAND, UNHURRIED, DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
-    shutil.rmtree(folder)
 
 
 def test_a_site_says_who_may_and_what_holds_where_nothing_is_asked_for(make_cluster, copies):
