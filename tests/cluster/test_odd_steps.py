@@ -119,13 +119,21 @@ def test_nodes_with_a_bad_argument_or_without_the_plugin_do_not_go_unnoticed(clu
                                     "themselves, or no plugin poolcuda_spank.so"]
 
 
-def test_a_folder_without_room_takes_nothing_from_the_program(make_cluster, tmp_path):
-    room = tmp_path / "full"
-    room.mkdir()
-    tmp_path.chmod(0o755)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,mode=1777", "none", room], capture_output=True, check=False).returncode != 0:
+@contextlib.contextmanager
+def full_file_system(folder, options):
+    """A file system of its own on a folder, for a while."""
+    folder.mkdir()
+    folder.parent.chmod(0o755)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=1777,{options}", "none", folder], capture_output=True, check=False).returncode != 0:
         pytest.skip("nothing can be mounted here")
     try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_folder_without_room_takes_nothing_from_the_program(make_cluster, tmp_path):
+    with full_file_system(tmp_path / "full", "size=4k") as room:
         (room / "all").write_bytes(b"x" * 4096)
         cluster = make_cluster()
         native = cluster.run("srun", *WORKING, env=SIMULATED)
@@ -133,8 +141,15 @@ def test_a_folder_without_room_takes_nothing_from_the_program(make_cluster, tmp_
         assert sums(native) == sums(pooled)
         assert poolcuda_lines(pooled)[-1] == f"poolcuda: step 2.0, 1 task: no figures in {room}/2.0: {NO_FIGURES}"
         cluster.__exit__()
-    finally:
-        subprocess.run(["umount", "-l", room], check=True)
+
+
+def test_a_folder_that_has_no_room_for_another_is_told_once_and_the_step_runs_unpooled(make_cluster, tmp_path):
+    with full_file_system(tmp_path / "full", "nr_inodes=1") as room:
+        cluster = make_cluster()
+        done = cluster.run("srun", "-n", 2, f"--poolcuda-stats={room}", *WORKING, env=SIMULATED)
+        assert sum(sums(done).values()) == 2
+        assert poolcuda_lines(done) == [f"poolcuda: {room}: No space left on device; this step runs unpooled"]
+        cluster.__exit__()
 
 
 def test_a_command_that_fails_is_not_taken_for_ranks_without_figures(make_cluster):
@@ -234,3 +249,18 @@ def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(mak
     folder = cluster.work / "poolcuda-figures/1.0"
     assert line == f"poolcuda: step 1.0, 2 tasks: figures in {folder}; {slow} was ended before it had added them up"
     assert ranks_in(folder) == [0, 1] and report(folder)["counters"]["malloc_calls"]
+
+
+def test_an_interrupt_of_srun_alone_while_figures_are_added_up_takes_nothing_from_the_last_line(make_cluster, tmp_path):
+    started, go, slow = tmp_path / "started", tmp_path / "go", tmp_path / "slow"
+    tmp_path.chmod(0o755)
+    slow.write_text(f"#!/bin/sh\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n")
+    slow.chmod(0o755)
+    cluster = make_cluster(f"command={slow}")
+    step = cluster.start_command("srun", "-n", 2, "--poolcuda", *WORKING, env=SIMULATED, cwd=cluster.work, start_new_session=True)
+    guard.wait_for(started.exists, "the command that adds up")
+    step.send_signal(signal.SIGINT)
+    go.touch()
+    (line,) = [line for line in step.communicate()[0].splitlines() if line.startswith("poolcuda: ")]
+    assert step.returncode == 0 and line.startswith("poolcuda: step 1.0: 2 ranks: ")
+    assert line.endswith(f"; poolcuda report {cluster.work}/poolcuda-figures/1.0")

@@ -233,6 +233,15 @@ def test_the_components_of_a_heterogeneous_step_are_pooled_with_one_number_for_e
         assert list(last_lines(done.stderr)) == [f"{job}.0"] and last_lines(done.stderr)[f"{job}.0"].startswith("5 ranks: ")
 
 
+def test_the_options_of_one_component_hold_for_all_of_a_step_whose_tasks_are_all_counted(cluster):
+    sample = SAMPLES / "varying"
+    for job, ranks, words in ((1, 3, ("--poolcuda", "-n", 2, "/bin/true", ":", "-n", 3, sample, 1)),
+                              (3, 2, ("-n", 2, sample, 1, ":", "--poolcuda", "-n", 3, "/bin/true"))):
+        done = cluster.run("srun", *words, env=SIMULATED, cwd=cluster.work)
+        assert last_lines(done.stderr)[f"{job}.0"].startswith(f"5 tasks: {ranks} ranks: ")
+        assert len(ranks_in(cluster.work / f"poolcuda-figures/{job}.0")) == ranks
+
+
 def test_a_step_with_no_environment_of_the_user_is_pooled(cluster):
     done = cluster.run("srun", "--export=NONE", "--poolcuda", "--poolcuda-set=POOLCUDA_ZERO=1", ENV,
                        env={"MINE": "1", "POOLCUDA_HOST": "0"}, cwd=cluster.work)
