@@ -297,3 +297,25 @@ def test_podman_plays_the_pod_of_the_document_as_it_stands(tarball, podman, tmp_
         assert json.loads(file.read_text())["counters"]["malloc_hits"] > 0
     finally:
         podman("pod", "rm", "--force", "solver")
+
+
+@NEEDS_TOOLS
+@NEEDS_PODMAN
+@NEEDS_MOUNT
+def test_the_device_of_cdi_that_the_document_shows_pools_a_container(tarball, podman, tmp_path):
+    if pathlib.Path("/run/cdi").exists():
+        pytest.skip("this machine has devices of CDI")
+    (spec,) = re.findall(r"^  ```json\n(.*?)^  ```", (ROOT / "docs/clusters.md").read_text(), re.M | re.S)
+    call("tar", "-C", tmp_path, "-xf", tarball)
+    (unpacked_there,) = tmp_path.glob("poolcuda-*")
+    (tmp_path / "poolcuda.json").write_text(spec.replace('"hostPath": "/opt/poolcuda"', f'"hostPath": "{unpacked_there}"'))
+    (device,) = re.findall(r"--device=(poolcuda\S+)", (ROOT / "docs/clusters.md").read_text())
+    app = podman.pull(f"oci:{make_base(tmp_path)}:b")
+    shutil.copytree(tmp_path, "/run/cdi", ignore=lambda _, names: set(names) - {"poolcuda.json"})
+    try:
+        told = podman.run(f"--device={device}", f"--volume={BUILD}:{BUILD}:ro", "--env=POOLCUDA_STATS_FILE=/dev/stdout",
+                          f"--env=LD_LIBRARY_PATH={DRIVER}:{RUNTIME}", "--env=SIMCUDA_COST=0", app, SAMPLES / "varying")
+    finally:
+        shutil.rmtree("/run/cdi")
+    figures, _ = json.JSONDecoder().raw_decode(told, told.index("{"))
+    assert figures["counters"]["malloc_hits"] > 0
