@@ -152,6 +152,23 @@ def test_a_folder_that_has_no_room_for_another_is_told_once_and_the_step_runs_un
         cluster.__exit__()
 
 
+@pytest.mark.parametrize("full", ["size=4k", "nr_inodes=1"])
+def test_a_full_file_system_on_one_node_costs_the_figures_of_its_ranks_alone(cluster, full):
+    if not cluster.has_hosts:
+        pytest.skip("no namespaces here, and so no file system of a node's own")
+    folder = cluster.work / "figures"
+    folder.mkdir()
+    on_node = ["nsenter", f"--mount=/proc/{cluster.daemons['n2'].pid}/ns/mnt"]
+    subprocess.run([*on_node, "mount", "-t", "tmpfs", "-o", full, "none", folder], check=True)
+    subprocess.run([*on_node, "sh", "-c", f"head -c 4096 /dev/zero >{folder}/all"], stderr=subprocess.DEVNULL, check=full.startswith("size"))
+    native = cluster.run("srun", "-N", 3, "--ntasks-per-node=2", *WORKING, env=SIMULATED)
+    pooled = cluster.run("srun", "-N", 3, "--ntasks-per-node=2", f"--poolcuda-stats={folder}", *WORKING, env=SIMULATED)
+    assert sums(native) == sums(pooled) and sum(sums(native).values()) == 6
+    *told, line = poolcuda_lines(pooled)
+    assert len(told) == (2 if full == "size=4k" else 0) and all("cannot be made" in each for each in told), "by the library in these ranks"
+    assert line.startswith("poolcuda: step 2.0, 6 tasks: 4 ranks: ") and ranks_in(folder / "2.0") == [0, 1, 4, 5]
+
+
 def test_a_command_that_fails_is_not_taken_for_ranks_without_figures(make_cluster):
     cluster = make_cluster("command=/bin/false")
     done = cluster.run("srun", "--poolcuda", *WORKING, env=SIMULATED, cwd=cluster.work)
