@@ -158,7 +158,7 @@ def test_a_full_file_system_on_one_node_costs_the_figures_of_its_ranks_alone(clu
         pytest.skip("no namespaces here, and so no file system of a node's own")
     folder = cluster.work / "figures"
     folder.mkdir()
-    on_node = ["nsenter", f"--mount=/proc/{cluster.daemons['n2'].pid}/ns/mnt"]
+    on_node = ["nsenter", f"--target={cluster.daemons['n2'].pid}", "--mount", "--root"]
     subprocess.run([*on_node, "mount", "-t", "tmpfs", "-o", full, "none", folder], check=True)
     subprocess.run([*on_node, "sh", "-c", f"head -c 4096 /dev/zero >{folder}/all"], stderr=subprocess.DEVNULL, check=full.startswith("size"))
     native = cluster.run("srun", "-N", 3, "--ntasks-per-node=2", *WORKING, env=SIMULATED)

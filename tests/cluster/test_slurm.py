@@ -175,7 +175,7 @@ def test_the_last_figures_of_a_node_that_is_killed_are_read(make_cluster):
 
 def test_the_figures_of_a_rank_that_is_stopped_are_read_and_the_step_can_be_ended(cluster):
     step, before = start_working(cluster, "-N", 3, ranks=3)
-    rank = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_rank(pid, 1))
+    rank = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_rank(cluster, pid, 1))
     os.kill(rank, signal.SIGSTOP)
     guard.wait_for(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T"
                                for stat in pathlib.Path(f"/proc/{rank}/task").glob("*/stat")), "all threads of rank 1 stopped")
@@ -190,11 +190,13 @@ def test_the_figures_of_a_rank_that_is_stopped_are_read_and_the_step_can_be_ende
     assert allocations(stopped) >= figures
 
 
-def is_rank(pid, rank):
+def is_rank(cluster, pid, rank):
+    """Whether it is that rank of this cluster: another test may have one of its own."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read().split(b"\0")
-        return f"SLURM_PROCID={rank}".encode() in environment and os.path.samefile(f"/proc/{pid}/exe", UNHURRIED)
+        marks = f"SLURM_PROCID={rank}".encode(), f"SLURM_CONF={cluster.configuration}".encode()
+        return all(mark in environment for mark in marks) and os.path.samefile(f"/proc/{pid}/exe", UNHURRIED)
     except OSError:
         return False
 

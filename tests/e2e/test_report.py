@@ -1,6 +1,5 @@
 """poolcuda report: any number of runs in, one report out; bad files are reported in one line each."""
 
-import contextlib
 import gzip
 import json
 import os
@@ -290,21 +289,6 @@ def write_job(folder, one, ranks, change=lambda rank, page: None):
         change(rank, page)
         (folder / f"of.rank{rank}").write_text(json.dumps(page))
     return folder
-
-
-def test_on_a_terminal_a_bar_shows_how_far_the_reading_of_many_files_is_and_goes_away(record, tmp_path):
-    folder = write_job(tmp_path / "job", json.loads(record(SAMPLES / "varying", "one.json").read_text()), 40)
-    ours, terminals = os.openpty()
-    with subprocess.Popen([COMMAND, "report", folder], stdout=subprocess.DEVNULL, stderr=terminals) as process:
-        os.close(terminals)
-        told = b""
-        with contextlib.suppress(OSError):  # of a terminal that nobody has open any more
-            while more := os.read(ours, 4096):
-                told += more
-    os.close(ours)
-    shares = [int(share) for share in re.findall(rb"\r\[[#.]{30}\] +(\d+)% reading reports", told)]
-    assert process.returncode == 0 and shares == sorted(shares) and len(set(shares)) > 30 and told.endswith(b"\r\x1b[K")
-    assert report(folder).stderr == "", "nor is there one elsewhere"
 
 
 def row(shown, name):
