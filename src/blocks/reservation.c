@@ -40,12 +40,23 @@ struct chunk *reservation_take(struct reservation *reservation, uint64_t base) {
     if (!chunk)
         return NULL;
     RB_REMOVE(chunk_tree, &reservation->chunks, chunk);
+    reservation_set_bar(reservation, chunk, BAR_NONE);
     find_end(reservation);
     return chunk;
 }
 
 struct chunk *reservation_first(struct reservation *reservation) {
     return RB_MIN(chunk_tree, &reservation->chunks);
+}
+
+struct chunk *reservation_next(struct chunk *chunk) {
+    return RB_NEXT(chunk_tree, NULL, chunk);
+}
+
+void reservation_set_bar(struct reservation *reservation, struct chunk *chunk, enum chunk_bar bar) {
+    reservation->barred -= chunk->bar != BAR_NONE;
+    reservation->barred += bar != BAR_NONE;
+    chunk->bar = bar;
 }
 
 /* The first chunk that begins at or behind the address; NULL: there is none. */
@@ -58,9 +69,25 @@ static struct chunk *before(struct reservation *reservation, struct chunk *chunk
     return chunk ? RB_PREV(chunk_tree, NULL, chunk) : RB_MAX(chunk_tree, &reservation->chunks);
 }
 
-const struct chunk *reservation_at(struct reservation *reservation, uint64_t address) {
+struct chunk *reservation_at(struct reservation *reservation, uint64_t address) {
     struct chunk *next = first_from(reservation, address);
     return next && next->base == address ? next : before(reservation, next);
+}
+
+enum chunk_bar reservation_bar(struct reservation *reservation, uint64_t from, size_t bytes,
+                               uint64_t *until) {
+    uint64_t end = from + bytes;
+    *until = end;
+    if (!reservation->barred)
+        return BAR_NONE;
+    struct chunk *chunk = reservation_at(reservation, from);
+    enum chunk_bar first = chunk->bar, strictest = first;
+    while ((chunk = reservation_next(chunk)) && chunk->base < end) {
+        if (chunk->bar != first && *until == end)
+            *until = chunk->base;
+        strictest = chunk->bar > strictest ? chunk->bar : strictest;
+    }
+    return strictest;
 }
 
 struct whole reservation_whole(struct reservation *reservation, uint64_t from, size_t bytes) {

@@ -10,12 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Why idle memory of a chunk serves no request: the driver keeps state in it for a block that was
+ * freed. BAR_ATTRIBUTE: an attribute of the mapping, which is gone with it, and does another block
+ * no harm but that of copies that wait; BAR_SHARED: something outside may reach the memory. */
+enum chunk_bar { BAR_NONE, BAR_ATTRIBUTE, BAR_SHARED };
+
 /* Physical memory that the driver made at once. In a reservation's tree while it is mapped, else in
  * a list that nobody else sees. */
 struct chunk {
     uint64_t base; /* a CUdeviceptr */
     size_t size;
     unsigned long long handle; /* a CUmemGenericAllocationHandle */
+    enum chunk_bar bar;        /* BAR_NONE while it is mapped nowhere */
     union {
         RB_ENTRY(chunk) by_base;
         struct chunk *next;
@@ -26,11 +32,12 @@ RB_HEAD(chunk_tree, chunk);
 
 /* A range of addresses, reserved at once. Invariant: its chunks do not overlap and lie within
  * [base, end), end <= base + size. growing: threads that are about to map something below end,
- * where the chunk before may be another's. */
+ * where the chunk before may be another's. barred: chunks with a bar. */
 struct reservation {
     uint64_t base, end;
     size_t size;
     unsigned growing;
+    size_t barred;
     struct chunk_tree chunks;
     LIST_ENTRY(reservation) link;
 };
@@ -55,8 +62,16 @@ void reservation_add(struct reservation *reservation, struct chunk *chunk);
 struct chunk *reservation_take(struct reservation *reservation, uint64_t base);
 /* The one with the lowest address. NULL: there is none. */
 struct chunk *reservation_first(struct reservation *reservation);
+/* Sets a chunk's bar. */
+void reservation_set_bar(struct reservation *reservation, struct chunk *chunk, enum chunk_bar bar);
+/* The strictest bar of the chunks of a range that is mapped without a gap. *until: the end of those
+ * first ones that have the same bar, or the range's. O(n) in these chunks if there are any bars. */
+enum chunk_bar reservation_bar(struct reservation *reservation, uint64_t from, size_t bytes,
+                               uint64_t *until);
+/* The chunk behind another; NULL: there is none. */
+struct chunk *reservation_next(struct chunk *chunk);
 /* The chunk around an address that is mapped. */
-const struct chunk *reservation_at(struct reservation *reservation, uint64_t address);
+struct chunk *reservation_at(struct reservation *reservation, uint64_t address);
 /* All whole chunks of a range that is mapped without a gap. */
 struct whole reservation_whole(struct reservation *reservation, uint64_t from, size_t bytes);
 /* The last of them, as many as are at most `most` bytes, but one at least. O(n) in these. */

@@ -66,14 +66,22 @@ static size_t most_of_growth(const struct device *device) {
 
 /* --- the store's side. All below: lock held --- */
 
+/* Idle memory of whole chunks that may be mapped elsewhere: what an attribute bars loses that when
+ * it is unmapped, and is worth it where the driver has nothing else. */
+static struct pool_block *next_idle(struct idle_store *store, bool barred) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = region_largest_releasable(store, true);
+    return block || !barred ? block : region_largest_barred(store, BAR_ATTRIBUTE);
+}
+
 /* Takes idle blocks of whole chunks out, largest first, until `bytes` of them are taken: they are
  * regions of their own then. */
-static void take_idle(struct growing *growing, size_t bytes) {
+static void take_idle(struct growing *growing, size_t bytes, bool barred) {
     lock_check_held(LOCK_POOL);
     struct pool *pool = growing->pool;
     struct idle_store *store = &growing->context->store;
     struct pool_block *block;
-    while (bytes > 0 && (block = region_largest_releasable(store, true))) {
+    while (bytes > 0 && (block = next_idle(store, barred))) {
         if (!(block = suballocation_take_out(pool, block, bytes))) /* no host memory */
             break;
         bytes -= block->size < bytes ? block->size : bytes;
@@ -130,11 +138,11 @@ static void take_chunks(struct reservation *reservation, uint64_t from, size_t b
         chunks_add(chunks, reservation_take(reservation, at));
 }
 
-/* Whether the chunk that the tail lies in serves no request any more: while memory was mapped
- * behind it, a block of the chunk was freed in which the driver keeps state for others. */
+/* Whether a chunk that the tail lies in serves no request any more: while memory was mapped behind
+ * it, a block of the chunk was freed in which the driver keeps state for others. */
 static bool is_tail_barred(const struct growing *growing) {
     lock_check_held(LOCK_POOL);
-    return growing->tail && growing->tail->region->tainted;
+    return growing->tail && suballocation_is_barred(growing->tail);
 }
 
 /* Makes the block that the request is to have of what has been mapped at base. NULL without host
@@ -284,7 +292,7 @@ static void plan(struct growing *growing, size_t available) {
     bool no_room = available < growing->lacking ||
                    idle_bound_excess(pool, context->device, growing->lacking) > 0;
     if (no_room || store->bytes - store->stranded >= growing->lacking)
-        take_idle(growing, growing->lacking);
+        take_idle(growing, growing->lacking, false);
     growing->more = no_room ? 0 : growth(growing, available);
     growing->base = reservation_claim(growing->reservation,
                                       round_up(growing->lacking, PAGE) + growing->more + most);
@@ -343,7 +351,7 @@ static CUresult collect(struct growing *growing) {
     if (!driver_refused(result))
         return result;
     pool_lock(pool);
-    take_idle(growing, growing->lacking - growing->chunks.bytes);
+    take_idle(growing, growing->lacking - growing->chunks.bytes, true);
     bool any = growing->taken;
     pool_unlock(pool);
     unmap_taken(growing);
@@ -427,21 +435,46 @@ static CUresult grow(struct growing *growing, struct obtained *obtained) {
     return mapped ? CUDA_ERROR_NOT_SUPPORTED : result; /* no block could be made of it */
 }
 
+/* Makes the request's block of mapped memory. *undone grows by the chunks that the driver has got
+ * back. */
+static CUresult map(struct pool *pool, const struct request *request, size_t size,
+                    struct obtained *obtained, unsigned *undone) {
+    struct growing growing = {.pool = pool,
+                              .request = request,
+                              .context = request->context,
+                              .size = size,
+                              .lacking = size};
+    CUresult result = begin(&growing) ? grow(&growing, obtained) : CUDA_ERROR_NOT_SUPPORTED;
+    *undone += growing.undone;
+    return result;
+}
+
+/* For a request that the driver has refused. Whether more may serve it now: at the end of what is
+ * mapped, and by the pool, which is looked at again before the request fails. */
+static bool lift_bars(struct pool *pool, struct context *context) {
+    pool_lock(pool);
+    bool lifted = suballocation_lift_bars(pool, context);
+    pool_unlock(pool);
+    return lifted;
+}
+
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
     struct context *context = request->context;
     const struct driver *driver = pool->driver;
-    struct growing growing = {
-        .pool = pool, .request = request, .context = context, .size = round_up(least, ROUND_SMALL)};
-    growing.lacking = growing.size;
+    size_t size = round_up(least, ROUND_SMALL);
+    unsigned undone = 0;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     if (driver->mem_create && driver->mem_address_reserve && driver->mem_set_access &&
-        growing.size <= context->device->total && begin(&growing))
-        result = grow(&growing, obtained);
+        size <= context->device->total) {
+        result = map(pool, request, size, obtained, &undone);
+        if (driver_refused(result) && lift_bars(pool, context))
+            result = map(pool, request, size, obtained, &undone);
+    }
     if (result != CUDA_SUCCESS && !driver_refused(result))
         result = source_obtain(pool, &kind_device, least, obtained);
-    obtained->undone = growing.undone;
+    obtained->undone = undone;
     return result;
 }
 

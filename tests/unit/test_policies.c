@@ -610,6 +610,100 @@ static void tainted_regions_go_back(void **state) {
     assert_true(driver_free_bytes() > device_total - 40 * MIB);
 }
 
+/* Fills the device with blocks of that size. */
+static int fill(CUdeviceptr *blocks, int most, size_t bytes) {
+    int count = 0;
+    while (count < most && try_alloc(&blocks[count], bytes, 1) == CUDA_SUCCESS)
+        count++;
+    return count;
+}
+
+/* Each chunk ends within a block. What is registered bars its own chunks alone. */
+static void what_lies_beside_a_registered_block_serves_again(void **state) {
+    (void)state;
+    enum { MOST = 100 };
+    CUdeviceptr blocks[MOST], pointer;
+    if (policy->source != &source_mapped)
+        return;
+    int count = fill(blocks, MOST, 3 * MIB), served = 0;
+    assert_in_range(count, 40, MOST - 1);
+    pool_taint(pool, blocks[count / 2], POOL_TAINT_DMA_BUF);
+    release(blocks[count / 2]);
+    for (int i = 0; i < count; i += 2)
+        if (i != count / 2)
+            release(blocks[i]);
+    while (try_alloc(&pointer, 3 * MIB, 1) == CUDA_SUCCESS)
+        served++;
+    int freed = (count + 1) / 2 - (count / 2 % 2 == 0);
+    assert_true(served >= freed - 2); /* two had a part in its chunks */
+}
+
+/* A dma-buf reaches the memory, whoever has it then. */
+static void what_others_may_reach_serves_no_request(void **state) {
+    (void)state;
+    enum { MOST = 100 };
+    CUdeviceptr blocks[MOST], pointer;
+    if (policy->source != &source_mapped)
+        return;
+    int count = fill(blocks, MOST, 3 * MIB);
+    CUdeviceptr from = blocks[7], until = blocks[7] + 3 * MIB;
+    pool_taint(pool, blocks[7], POOL_TAINT_DMA_BUF);
+    release(blocks[7]);
+    while (try_alloc(&pointer, 65536, 1) == CUDA_SUCCESS)
+        assert_true(pointer >= until || pointer + 65536 <= from);
+    assert_in_range(count, 40, MOST);
+}
+
+/* An attribute that copies wait by is no reason to fail: UCX sets it on all that it sees. */
+static void registered_memory_serves_before_a_request_fails(void **state) {
+    (void)state;
+    enum { MOST = 500 };
+    CUdeviceptr blocks[MOST];
+    if (policy->source != &source_mapped)
+        return;
+    int count = fill(blocks, MOST, 600 << 10), kept = 0, again = 0;
+    assert_in_range(count, 200, MOST - 1);
+    for (int i = 0; i < count; i++)
+        pool_taint(pool, blocks[i], POOL_TAINT_SYNC_MEMOPS);
+    for (int i = 0; i < count; i++) /* two of three, so that each chunk keeps a live block */
+        if (i % 3)
+            release(blocks[i]);
+        else
+            blocks[kept++] = blocks[i];
+    again = fill(blocks + kept, MOST - kept, 600 << 10);
+    assert_int_equal(kept + again, count);
+    for (int i = 0; i < count; i++)
+        release(blocks[i]);
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(driver_free_bytes(), device_total);
+}
+
+/* As a long-lived program does: blocks come and go, and each is registered. */
+static void a_program_that_registers_all_its_blocks_does_not_run_out(void **state) {
+    (void)state;
+    enum { BLOCKS = 64, STEPS = 4000 };
+    CUdeviceptr blocks[BLOCKS] = {0};
+    size_t sizes[BLOCKS] = {0}, live = 0;
+    uint32_t random = 4711;
+    if (policy->source != &source_mapped)
+        return;
+    for (int step = 0; step < STEPS; step++) {
+        random = random * 1664525u + 1013904223u;
+        int i = (int)(random >> 8) % BLOCKS;
+        size_t size = ((random >> 16) % 60 + 1) * 100000;
+        if (blocks[i]) {
+            release(blocks[i]);
+            live -= sizes[i];
+            blocks[i] = 0;
+        } else if (live + size < device_total / 2) {
+            sizes[i] = size;
+            blocks[i] = alloc(size);
+            live += size;
+            pool_taint(pool, blocks[i], POOL_TAINT_SYNC_MEMOPS);
+        }
+    }
+}
+
 /* Something has freed it past the pool, and the driver gives its address again. */
 static void a_region_that_the_driver_gives_anew_replaces_its_stale_record(void **state) {
     (void)state;
@@ -670,6 +764,10 @@ int main(void) {
         TEST(deferred_memory_comes_back_although_its_fence_is_lost),
         TEST(what_could_not_be_waited_for_goes_back),
         TEST(tainted_regions_go_back),
+        TEST(what_lies_beside_a_registered_block_serves_again),
+        TEST(what_others_may_reach_serves_no_request),
+        TEST(registered_memory_serves_before_a_request_fails),
+        TEST(a_program_that_registers_all_its_blocks_does_not_run_out),
         TEST(a_region_that_the_driver_gives_anew_replaces_its_stale_record),
         cmocka_unit_test(policies_are_the_options_words),
     };
