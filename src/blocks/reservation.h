@@ -30,19 +30,27 @@ struct chunk {
 
 RB_HEAD(chunk_tree, chunk);
 
-/* A range of addresses, reserved at once. Invariant: its chunks do not overlap and lie within
- * [base, end), end <= base + size. growing: threads that are about to map something below end,
- * where the chunk before may be another's. barred: chunks with a bar. */
+/* Addresses of a reservation that a thread is about to map something at. */
+struct claim {
+    uint64_t base;
+    size_t bytes;
+    LIST_ENTRY(claim) link;
+};
+
+/* A range of addresses, reserved at once. Invariant: its chunks and claims do not overlap and lie
+ * within [base, end), end <= base + size; a chunk may lie in the claim that it was mapped for.
+ * barred: chunks with a bar. */
 struct reservation {
     uint64_t base, end;
     size_t size;
-    unsigned growing;
     size_t barred;
     struct chunk_tree chunks;
+    LIST_HEAD(, claim) claims;
     LIST_ENTRY(reservation) link;
 };
 
-/* Some of the whole chunks of a range, side by side. bytes: 0, there are none. */
+/* Some of the whole chunks of a range, side by side; or a hole between chunks. bytes: 0, there are
+ * none. */
 struct whole {
     uint64_t from;
     size_t bytes;
@@ -50,10 +58,15 @@ struct whole {
 
 /* All below: guarded by the pool's lock, O(log n) in the chunks unless it says otherwise. */
 
-/* Addresses behind all that is mapped, or about to be, for up to `bytes`; 0: there are too few.
- * What is mapped there is added before the claim ends. */
-uint64_t reservation_claim(struct reservation *reservation, size_t bytes);
-void reservation_claim_ends(struct reservation *reservation);
+/* How many bytes there are behind all that is mapped, or about to be. */
+size_t reservation_room(const struct reservation *reservation);
+/* The smallest hole of at least `bytes` before the last chunk: addresses that nothing is mapped at,
+ * or about to be. Of no bytes: there is none. O(n) in the chunks. */
+struct whole reservation_hole(struct reservation *reservation, size_t bytes);
+/* Claims addresses that nothing is mapped at, or about to be: in a hole, or from the end on. What
+ * is mapped there is added before the claim ends. */
+void reservation_claim(struct reservation *reservation, struct claim *claim);
+void reservation_claim_ends(struct reservation *reservation, struct claim *claim);
 /* Whether nothing is mapped, or about to be. */
 bool reservation_is_empty(const struct reservation *reservation);
 /* A chunk that is mapped now: it is in no list any more. */

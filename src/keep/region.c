@@ -324,8 +324,9 @@ bool region_extend(struct idle_store *store, struct reservation *reservation,
     return true;
 }
 
-struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation) {
-    struct pool_block *last = region_find(store, reservation->end - 1);
+struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation,
+                               uint64_t end) {
+    struct pool_block *last = region_find(store, end - 1);
     return is_idle(last) && last->region->reservation == reservation && !last->bar ? last : NULL;
 }
 
@@ -409,6 +410,34 @@ bool region_split(struct idle_store *store, struct pool_block *block) {
     return true;
 }
 
+/* A region's blocks or size are to change. */
+static void take_region_out(struct idle_store *store, struct region *region) {
+    RB_REMOVE(base_tree, &store->regions->by_base, region);
+    if (region->in_idle_regions)
+        RB_REMOVE(region_size_tree, &store->regions->idle_regions, region);
+    region->in_idle_regions = false;
+}
+
+void region_connect(struct idle_store *store, struct region *region) {
+    lock_check_held(LOCK_POOL);
+    struct region *next = RB_NEXT(base_tree, NULL, region);
+    struct pool_block *block;
+    if (!next || !region->reservation || next->reservation != region->reservation ||
+        next->base != region->base + region->size)
+        return;
+    take_region_out(store, region);
+    take_region_out(store, next);
+    struct region *larger = region->block_count < next->block_count ? next : region;
+    struct region *other = larger == region ? next : region;
+    while ((block = RB_MIN(address_tree, &other->blocks)))
+        move(block, larger);
+    larger->base = region->base;
+    larger->size += other->size;
+    RB_INSERT(base_tree, &store->regions->by_base, larger);
+    store->regions->count--;
+    free(other);
+}
+
 bool region_isolate(struct idle_store *store, struct pool_block *block) {
     struct pool_block *next = RB_NEXT(address_tree, NULL, block);
     return (!next || region_split(store, next)) &&
@@ -438,7 +467,11 @@ struct pool_block *region_victim(struct idle_store *store) {
     return region ? RB_MIN(address_tree, &region->blocks) : NULL;
 }
 
-static bool has_live(struct region *region) {
+struct region *region_after(const struct idle_store *store, struct region *region) {
+    return region ? RB_NEXT(base_tree, NULL, region) : RB_MIN(base_tree, &store->regions->by_base);
+}
+
+bool region_has_live(struct region *region) {
     struct pool_block *block;
     RB_FOREACH (block, address_tree, &region->blocks)
         if (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED)
@@ -449,7 +482,7 @@ static bool has_live(struct region *region) {
 struct region *region_without_live(struct idle_store *store) {
     struct region *region;
     RB_FOREACH (region, base_tree, &store->regions->by_base)
-        if (!region->reservation && !has_live(region))
+        if (!region->reservation && !region_has_live(region))
             return region;
     return NULL;
 }
@@ -464,51 +497,6 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
 }
 
 /* --- for reports and tests --- */
-
-/* A page that regions smaller than it share. */
-struct shared_page {
-    uint64_t number, filled; /* filled: bytes of it that regions take */
-    bool live;               /* one of these has a live block */
-};
-
-/* What the driver has back with the page beyond the bytes of its regions. */
-static uint64_t beyond_filled(const struct shared_page *page) {
-    return page->filled && !page->live ? ROUND_PAGE - page->filled : 0;
-}
-
-/* Adds what lies in each page of a region, and returns what pages before it have beyond theirs. */
-static uint64_t share_pages(struct region *region, struct shared_page *page) {
-    uint64_t bytes = 0, end = region->base + region->size, next;
-    bool live = has_live(region);
-    for (uint64_t at = region->base; at < end; at = next) {
-        next = (at / ROUND_PAGE + 1) * ROUND_PAGE;
-        next = next < end ? next : end;
-        if (at / ROUND_PAGE != page->number) {
-            bytes += beyond_filled(page);
-            *page = (struct shared_page){.number = at / ROUND_PAGE};
-        }
-        page->filled += next - at;
-        page->live = page->live || live;
-    }
-    return bytes;
-}
-
-/* Lock held. */
-uint64_t region_beyond_ends(const struct idle_store *store) {
-    lock_check_held(LOCK_POOL);
-    uint64_t bytes = 0;
-    struct region *region;
-    struct shared_page page = {.number = 0};
-    if (store->regions)
-        RB_FOREACH (region, base_tree, &store->regions->by_base) {
-            size_t in_last = region->size % ROUND_PAGE;
-            if (in_last && region->size < ROUND_PAGE)
-                bytes += share_pages(region, &page);
-            else if (in_last && !has_live(region))
-                bytes += ROUND_PAGE - in_last;
-        }
-    return bytes + beyond_filled(&page);
-}
 
 static struct pool_block *largest_of(struct size_tree *bins) {
     struct pool_block *block = NULL;

@@ -69,8 +69,13 @@ void region_leave(struct pool_block *block);
  * a region there, it becomes a part of that. */
 bool region_extend(struct idle_store *store, struct reservation *reservation,
                    struct pool_block *block);
-/* The idle block that ends where a reservation may grow; NULL: there is none. */
-struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation);
+/* The idle block that ends at an address of a reservation, where more is to be mapped; NULL: there
+ * is none. */
+struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation,
+                               uint64_t end);
+/* Makes a region of a reservation and the one right behind it, if there is one, one region. O(n) in
+ * the blocks of the smaller one. Lock held. */
+void region_connect(struct idle_store *store, struct region *region);
 /* The largest idle block of an untainted region that the driver could have something of; mapped:
  * whole chunks of a reservation. NULL: there is none. O(n) in larger ones. */
 struct pool_block *region_largest_releasable(struct idle_store *store, bool mapped);
@@ -96,6 +101,10 @@ void region_remove(struct idle_store *store, struct pool_block *block); /* Lock 
 /* A region without live blocks: for the driver's own free, which waits for what is deferred, so
  * none whose pages would be unmapped. NULL: there is none. O(n). */
 struct region *region_without_live(struct idle_store *store);
+/* The region with the lowest address; or the next one after another. NULL: there is none. */
+struct region *region_after(const struct idle_store *store, struct region *region);
+/* Whether it has a block that is neither idle nor deferred. O(n). */
+bool region_has_live(struct region *region);
 /* What the driver has back with the regions without live blocks beyond their bytes: one that is
  * larger than a page has its last page alone, smaller ones share pages. O(n). Lock held. */
 uint64_t region_beyond_ends(const struct idle_store *store);

@@ -374,6 +374,94 @@ static void a_small_live_block_pins_no_more_than_its_chunk(void **state) {
     assert_int_equal(driver_free_bytes(), device_total);
 }
 
+static int reserved, most_reserved;
+
+static CUresult count_reserve(CUdeviceptr *pointer, size_t size, size_t alignment, CUdeviceptr at,
+                              unsigned long long flags) {
+    reserved++;
+    most_reserved = reserved > most_reserved ? reserved : most_reserved;
+    return cuMemAddressReserve(pointer, size, alignment, at, flags);
+}
+
+static CUresult count_address_free(CUdeviceptr pointer, size_t size) {
+    reserved--;
+    return cuMemAddressFree(pointer, size);
+}
+
+static void start_counting_reservations(void) {
+    if (driver.mem_address_reserve != cuMemAddressReserve)
+        return;
+    reserved = most_reserved = 0;
+    driver.mem_address_reserve = count_reserve;
+    driver.mem_address_free = count_address_free;
+}
+
+/* A long-lived program, that now and then gives its idle memory back and keeps a few blocks. */
+static void addresses_that_were_unmapped_are_mapped_again(void **state) {
+    (void)state;
+    enum { KEPT = 22, STEPS = 300 };
+    CUdeviceptr kept[KEPT] = {0};
+    unsigned char byte;
+    if (policy->source != &source_mapped)
+        return;
+    start_counting_reservations();
+    for (int step = 0; step < STEPS; step++) {
+        CUdeviceptr *mine = &kept[step % KEPT];
+        if (*mine) {
+            assert_int_equal(cuMemcpyDtoH_v2(&byte, *mine, 1), CUDA_SUCCESS);
+            assert_int_equal(byte, step % KEPT);
+            release(*mine);
+        }
+        CUdeviceptr large = alloc((size_t)(96 + step % 7) * MIB);
+        *mine = alloc(3 * MIB);
+        assert_int_equal(cuMemsetD8_v2(*mine, (unsigned char)(step % KEPT), 3 * MIB), CUDA_SUCCESS);
+        release(large);
+        pool_release(pool, 0, SIZE_MAX);
+        assert_true(driver_free_bytes() >= device_total - KEPT * 8 * MIB);
+    }
+    assert_int_equal(most_reserved, 8);
+    for (int i = 0; i < KEPT; i++)
+        release(kept[i]);
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(reserved, 0);
+    assert_int_equal(driver_free_bytes(), device_total);
+}
+
+static CUresult refuse_to_reserve(CUdeviceptr *pointer, size_t size, size_t alignment,
+                                  CUdeviceptr at, unsigned long long flags) {
+    (void)pointer, (void)size, (void)alignment, (void)at, (void)flags;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* What fills a hole, and what lies on both sides of it, serve one request together. */
+static void a_hole_is_filled_where_there_are_no_other_addresses(void **state) {
+    (void)state;
+    CUdeviceptr large, before, after, between;
+    if (policy->source != &source_mapped)
+        return;
+    before = alloc(8 * MIB);
+    between = alloc(32 * MIB);
+    after = alloc(8 * MIB);
+    driver.mem_address_reserve = refuse_to_reserve;
+    for (int i = 0; i < 6; i++) { /* more than the reservation has addresses for */
+        large = alloc(100 * MIB);
+        alloc(12 * MIB);
+        release(large);
+        pool_release(pool, 0, SIZE_MAX);
+    }
+    release(between);
+    pool_release(pool, 0, SIZE_MAX);
+    between = alloc(32 * MIB);
+    assert_true(between == before + 8 * MIB && between + 32 * MIB == after);
+    release(before);
+    release(after);
+    release(between);
+    uint64_t calls = stats_get(STATS_map_calls);
+    assert_int_equal(alloc(48 * MIB), before);
+    assert_int_equal(stats_get(STATS_map_calls), calls);
+    driver.mem_address_reserve = cuMemAddressReserve;
+}
+
 /* --- what other threads do meanwhile --- */
 
 static pthread_t other_thread;
@@ -755,6 +843,8 @@ int main(void) {
         TEST(addresses_are_aligned_as_the_drivers_are),
         TEST(neighbours_that_are_freed_serve_a_larger_request_as_they_are),
         TEST(a_small_live_block_pins_no_more_than_its_chunk),
+        TEST(addresses_that_were_unmapped_are_mapped_again),
+        TEST(a_hole_is_filled_where_there_are_no_other_addresses),
         TEST(a_context_that_ends_during_an_allocation_leaves_no_block),
         TEST(memory_on_its_way_to_the_driver_is_waited_for),
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
