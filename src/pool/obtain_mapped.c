@@ -427,7 +427,8 @@ static void unmap_again(struct growing *growing) {
     growing->chunks = (struct chunks){.first = NULL};
     take_chunks(growing->reservation, growing->claim.base, bytes, &growing->chunks);
     pool_unlock(pool);
-    chunks_unmap(pool->driver, growing->claim.base, bytes);
+    if (!chunks_unmap(pool->driver, growing->claim.base, bytes)) /* for a passing reason, say */
+        chunks_unmap(pool->driver, growing->claim.base, bytes);
     pool_lock(pool);
 }
 
