@@ -50,7 +50,10 @@ struct pool_block {
     bool
         quick_freeable; /* cache_quick.h: LIVE, and a thread's cache may take it when it is freed */
     uint8_t taints;     /* bits of enum pool_taint: to be freed for good */
-    uint16_t bin;       /* of a cache, where it was last; checked before use */
+    union {
+        uint16_t bin; /* of a cache, where it was last; checked before use */
+        uint8_t bar;  /* mapped memory, while idle: the strictest of its chunks' enum chunk_bar */
+    };
     bool in_driver_pool; /* policy async: it lies in the driver's pool */
     union {
         bool releasable; /* suballocations, while idle: the driver could have it back as it is */

@@ -76,7 +76,7 @@ static struct size_tree *bin_of(struct regions *regions, const struct pool_block
  * region be freed. What it is for a block in a bin does not change. */
 static size_t releasable_bytes(const struct pool_block *block) {
     const struct region *region = block->region;
-    if (!region->reservation || region->tainted)
+    if (!region->reservation)
         return region_is_whole(block) ? block->size : 0;
     return block->size < ROUND_PAGE
                ? 0
@@ -97,6 +97,11 @@ static void insert(struct idle_store *store, struct pool_block *block) {
         }
         return;
     }
+    if (block->bar) {
+        if (block->releasable)
+            RB_INSERT(size_tree, &store->regions->barred, block);
+        return;
+    }
     RB_INSERT(size_tree, bin_of(store->regions, block), block);
     if (region_is_whole(block)) {
         RB_INSERT(region_size_tree, &store->regions->idle_regions, region);
@@ -114,6 +119,11 @@ void region_remove(struct idle_store *store, struct pool_block *block) {
         if (region->condemned)
             RB_REMOVE(region_size_tree, &store->regions->condemned, region);
         region->condemned = false;
+        return;
+    }
+    if (block->bar) {
+        if (block->releasable)
+            RB_REMOVE(size_tree, &store->regions->barred, block);
         return;
     }
     RB_REMOVE(size_tree, bin_of(store->regions, block), block);
@@ -147,11 +157,36 @@ struct pool_block *region_next_fit(struct idle_store *store, struct pool_block *
 
 /* --- cutting and merging --- */
 
-void region_cut(struct idle_store *store, struct pool_block *block, struct pool_block *rest) {
+size_t region_set_bar(struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    struct reservation *reservation = block->region->reservation;
+    uint64_t until = block->pointer + block->size;
+    block->bar = reservation
+                     ? (uint8_t)reservation_bar(reservation, block->pointer, block->size, &until)
+                     : BAR_NONE;
+    return until - block->pointer;
+}
+
+/* Adds the part of a block that has been cut off. Lock held. */
+static void add_rest(struct pool_block *block, struct pool_block *rest) {
     lock_check_held(LOCK_POOL);
     rest->region = block->region;
     RB_INSERT(address_tree, &block->region->blocks, rest);
     block->region->block_count++;
+}
+
+void region_part(struct pool_block *block, struct pool_block *rest) {
+    lock_check_held(LOCK_POOL);
+    add_rest(block, rest);
+    region_set_bar(block);
+    /* Not that of all its chunks: it differs from the block's, so that they do not join. */
+    rest->bar = (uint8_t)reservation_at(block->region->reservation, rest->pointer)->bar;
+}
+
+void region_cut(struct idle_store *store, struct pool_block *block, struct pool_block *rest) {
+    lock_check_held(LOCK_POOL);
+    add_rest(block, rest);
+    rest->bar = block->bar;
     insert(store, rest);
 }
 
@@ -165,12 +200,17 @@ static bool is_idle(const struct pool_block *block) {
     return block && block->state == BLOCK_IDLE;
 }
 
+/* Whether idle neighbours are to be one. */
+static bool are_one(const struct pool_block *block, const struct pool_block *neighbour) {
+    return is_idle(block) && is_idle(neighbour) && block->bar == neighbour->bar;
+}
+
 struct pool_block *region_join(struct idle_store *store, struct pool_block **block) {
     lock_check_held(LOCK_POOL);
     struct pool_block *before, *after = RB_NEXT(address_tree, NULL, *block);
-    if (is_idle(*block) && is_idle(after)) {
+    if (are_one(*block, after)) {
         region_remove(store, after);
-    } else if (is_idle(*block) && is_idle(before = RB_PREV(address_tree, NULL, *block))) {
+    } else if (are_one(*block, before = RB_PREV(address_tree, NULL, *block))) {
         region_remove(store, before);
         after = *block;
         *block = before;
@@ -271,7 +311,7 @@ bool region_extend(struct idle_store *store, struct reservation *reservation,
                    struct pool_block *block) {
     struct pool_block *last = region_find(store, block->pointer - 1);
     struct region *region = last ? last->region : NULL;
-    if (!region || region->reservation != reservation || region->tainted) {
+    if (!region || region->reservation != reservation) {
         if (!region_add(store, block, SIZE_MAX))
             return false;
         block->region->reservation = reservation;
@@ -284,11 +324,10 @@ bool region_extend(struct idle_store *store, struct reservation *reservation,
     return true;
 }
 
-struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation) {
-    struct pool_block *last = region_find(store, reservation->end - 1);
-    return is_idle(last) && last->region->reservation == reservation && !last->region->tainted
-               ? last
-               : NULL;
+struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation,
+                               uint64_t end) {
+    struct pool_block *last = region_find(store, end - 1);
+    return is_idle(last) && last->region->reservation == reservation && !last->bar ? last : NULL;
 }
 
 struct pool_block *region_largest_releasable(struct idle_store *store, bool mapped) {
@@ -302,10 +341,17 @@ struct pool_block *region_largest_releasable(struct idle_store *store, bool mapp
     return NULL;
 }
 
+struct pool_block *region_largest_barred(struct idle_store *store, enum chunk_bar most) {
+    struct pool_block *block = RB_MAX(size_tree, &store->regions->barred);
+    while (block && block->bar > most)
+        block = RB_PREV(size_tree, NULL, block);
+    return block;
+}
+
 /* To be called when a region has other blocks than before: it may be wholly idle, or no more. */
 static void note_whole(struct idle_store *store, struct region *region) {
     struct pool_block *first = RB_MIN(address_tree, &region->blocks);
-    bool whole = region->block_count == 1 && is_idle(first) && !region->tainted &&
+    bool whole = region->block_count == 1 && is_idle(first) && !region->tainted && !first->bar &&
                  RB_FIND(size_tree, bin_of(store->regions, first), first) == first;
     if (whole && !region->in_idle_regions)
         RB_INSERT(region_size_tree, &store->regions->idle_regions, region);
@@ -364,6 +410,34 @@ bool region_split(struct idle_store *store, struct pool_block *block) {
     return true;
 }
 
+/* A region's blocks or size are to change. */
+static void take_region_out(struct idle_store *store, struct region *region) {
+    RB_REMOVE(base_tree, &store->regions->by_base, region);
+    if (region->in_idle_regions)
+        RB_REMOVE(region_size_tree, &store->regions->idle_regions, region);
+    region->in_idle_regions = false;
+}
+
+void region_connect(struct idle_store *store, struct region *region) {
+    lock_check_held(LOCK_POOL);
+    struct region *next = RB_NEXT(base_tree, NULL, region);
+    struct pool_block *block;
+    if (!next || !region->reservation || next->reservation != region->reservation ||
+        next->base != region->base + region->size)
+        return;
+    take_region_out(store, region);
+    take_region_out(store, next);
+    struct region *larger = region->block_count < next->block_count ? next : region;
+    struct region *other = larger == region ? next : region;
+    while ((block = RB_MIN(address_tree, &other->blocks)))
+        move(block, larger);
+    larger->base = region->base;
+    larger->size += other->size;
+    RB_INSERT(base_tree, &store->regions->by_base, larger);
+    store->regions->count--;
+    free(other);
+}
+
 bool region_isolate(struct idle_store *store, struct pool_block *block) {
     struct pool_block *next = RB_NEXT(address_tree, NULL, block);
     return (!next || region_split(store, next)) &&
@@ -393,7 +467,11 @@ struct pool_block *region_victim(struct idle_store *store) {
     return region ? RB_MIN(address_tree, &region->blocks) : NULL;
 }
 
-static bool has_live(struct region *region) {
+struct region *region_after(const struct idle_store *store, struct region *region) {
+    return region ? RB_NEXT(base_tree, NULL, region) : RB_MIN(base_tree, &store->regions->by_base);
+}
+
+bool region_has_live(struct region *region) {
     struct pool_block *block;
     RB_FOREACH (block, address_tree, &region->blocks)
         if (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED)
@@ -404,7 +482,7 @@ static bool has_live(struct region *region) {
 struct region *region_without_live(struct idle_store *store) {
     struct region *region;
     RB_FOREACH (region, base_tree, &store->regions->by_base)
-        if (!region->reservation && !has_live(region))
+        if (!region->reservation && !region_has_live(region))
             return region;
     return NULL;
 }
@@ -414,55 +492,11 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
     struct region *condemned = RB_MAX(region_size_tree, &store->regions->condemned);
     (void)site;
     (void)keep;
-    return condemned ? RB_MIN(address_tree, &condemned->blocks) : NULL;
+    return condemned ? RB_MIN(address_tree, &condemned->blocks)
+                     : RB_MAX(size_tree, &store->regions->barred);
 }
 
 /* --- for reports and tests --- */
-
-/* A page that regions smaller than it share. */
-struct shared_page {
-    uint64_t number, filled; /* filled: bytes of it that regions take */
-    bool live;               /* one of these has a live block */
-};
-
-/* What the driver has back with the page beyond the bytes of its regions. */
-static uint64_t beyond_filled(const struct shared_page *page) {
-    return page->filled && !page->live ? ROUND_PAGE - page->filled : 0;
-}
-
-/* Adds what lies in each page of a region, and returns what pages before it have beyond theirs. */
-static uint64_t share_pages(struct region *region, struct shared_page *page) {
-    uint64_t bytes = 0, end = region->base + region->size, next;
-    bool live = has_live(region);
-    for (uint64_t at = region->base; at < end; at = next) {
-        next = (at / ROUND_PAGE + 1) * ROUND_PAGE;
-        next = next < end ? next : end;
-        if (at / ROUND_PAGE != page->number) {
-            bytes += beyond_filled(page);
-            *page = (struct shared_page){.number = at / ROUND_PAGE};
-        }
-        page->filled += next - at;
-        page->live = page->live || live;
-    }
-    return bytes;
-}
-
-/* Lock held. */
-uint64_t region_beyond_ends(const struct idle_store *store) {
-    lock_check_held(LOCK_POOL);
-    uint64_t bytes = 0;
-    struct region *region;
-    struct shared_page page = {.number = 0};
-    if (store->regions)
-        RB_FOREACH (region, base_tree, &store->regions->by_base) {
-            size_t in_last = region->size % ROUND_PAGE;
-            if (in_last && region->size < ROUND_PAGE)
-                bytes += share_pages(region, &page);
-            else if (in_last && !has_live(region))
-                bytes += ROUND_PAGE - in_last;
-        }
-    return bytes + beyond_filled(&page);
-}
 
 static struct pool_block *largest_of(struct size_tree *bins) {
     struct pool_block *block = NULL;
@@ -478,15 +512,28 @@ struct pool_block *region_largest(struct idle_store *store) {
     return !block || (small && small->size > block->size) ? small : block;
 }
 
+/* Whether an idle block is kept where it belongs. */
+static bool is_in_place(struct regions *regions, struct pool_block *block) {
+    const struct region *region = block->region;
+    uint64_t until;
+    if (region->tainted)
+        return true;
+    if (region->reservation &&
+        block->bar != reservation_bar(region->reservation, block->pointer, block->size, &until))
+        return false;
+    struct size_tree *tree = block->bar ? &regions->barred : bin_of(regions, block);
+    return (block->bar && !block->releasable) || RB_FIND(size_tree, tree, block) == block;
+}
+
 static bool one_is_valid(struct regions *regions, struct region *region, struct idle_store *sums) {
     struct pool_block *block, *previous = NULL;
     uint64_t at = region->base;
     size_t count = 0;
     RB_FOREACH (block, address_tree, &region->blocks) {
         bool idle = is_idle(block);
-        if (block->pointer != at || block->region != region || (idle && is_idle(previous)))
-            return false;
-        if (idle && !region->tainted && RB_FIND(size_tree, bin_of(regions, block), block) != block)
+        if (block->pointer != at || block->region != region ||
+            (idle && previous && are_one(block, previous)) ||
+            (idle && !is_in_place(regions, block)))
             return false;
         at += block->size;
         sums->count += idle;
@@ -495,7 +542,8 @@ static bool one_is_valid(struct regions *regions, struct region *region, struct 
         count++;
         previous = block;
     }
-    bool whole = count == 1 && is_idle(RB_MIN(address_tree, &region->blocks));
+    const struct pool_block *first = RB_MIN(address_tree, &region->blocks);
+    bool whole = count == 1 && is_idle(first) && !first->bar;
     return at == region->base + region->size && count == region->block_count &&
            region->in_idle_regions == (whole && !region->tainted);
 }
@@ -520,9 +568,8 @@ bool region_is_valid(const struct idle_store *store) {
         if (!one_is_valid(store->regions, region, &sums))
             return false;
         count++;
-        if (region->tainted)
-            RB_FOREACH (block, address_tree, &region->blocks)
-                tainted += is_idle(block);
+        RB_FOREACH (block, address_tree, &region->blocks)
+            tainted += is_idle(block) && (region->tainted || block->bar);
     }
     RB_FOREACH (region, region_size_tree, &store->regions->idle_regions)
         idle_regions += !region->in_idle_regions;

@@ -7,7 +7,9 @@
  * soon as all of it is idle.
  *
  * A region of policy vmm consists of chunks (blocks/reservation.h), grows at its end, and is split
- * where chunks of it are to be unmapped. */
+ * where chunks of it are to be unmapped. It is never tainted: its chunks are barred one by one
+ * (pool/suballocation_bar.c), each goes back as soon as all of it is idle, and an idle block ends
+ * where the bar changes. */
 #ifndef POOLCUDA_KEEP_REGION_H
 #define POOLCUDA_KEEP_REGION_H
 
@@ -35,9 +37,10 @@ struct region {
     RB_ENTRY(region) by_base, by_size;
 };
 
-/* The regions of one store. Invariant: every idle block of an untainted region is in the bin of its
- * size, among small_bins if the region is small; small_most: requests up to that size have regions
- * of their own, 0: none have; condemned: the wholly idle tainted regions, which are to be released.
+/* The regions of one store. Invariant: every idle block without a bar of an untainted region is in
+ * the bin of its size, among small_bins if the region is small; in barred those with a bar that
+ * hold a whole chunk; small_most: requests up to that size have regions of their own, 0: none have;
+ * condemned: the wholly idle tainted regions, which are to be released.
  */
 struct regions {
     struct base_tree by_base;
@@ -45,6 +48,7 @@ struct regions {
     struct size_tree bins[REGION_BINS], small_bins[REGION_BINS];
     size_t small_most;
     struct region_size_tree condemned;
+    struct size_tree barred;
     size_t count;
 };
 
@@ -65,11 +69,24 @@ void region_leave(struct pool_block *block);
  * a region there, it becomes a part of that. */
 bool region_extend(struct idle_store *store, struct reservation *reservation,
                    struct pool_block *block);
-/* The idle block that ends where a reservation may grow; NULL: there is none. */
-struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation);
+/* The idle block that ends at an address of a reservation, where more is to be mapped; NULL: there
+ * is none. */
+struct pool_block *region_tail(struct idle_store *store, const struct reservation *reservation,
+                               uint64_t end);
+/* Makes a region of a reservation and the one right behind it, if there is one, one region. O(n) in
+ * the blocks of the smaller one. Lock held. */
+void region_connect(struct idle_store *store, struct region *region);
 /* The largest idle block of an untainted region that the driver could have something of; mapped:
  * whole chunks of a reservation. NULL: there is none. O(n) in larger ones. */
 struct pool_block *region_largest_releasable(struct idle_store *store, bool mapped);
+/* The largest idle block of chunks with at most such a bar, one of which could be unmapped; NULL:
+ * there is none. O(n) in larger ones with a stricter bar. */
+struct pool_block *region_largest_barred(struct idle_store *store, enum chunk_bar most);
+/* Notes what bar a block that is kept nowhere has, and returns how many bytes of it, from its
+ * beginning on, have no other: it is to be cut there. Lock held. */
+size_t region_set_bar(struct pool_block *block);
+/* It has been cut there: `rest`, behind it, is kept nowhere either. Lock held. */
+void region_part(struct pool_block *block, struct pool_block *rest);
 /* Makes all blocks from `block` on a region of their own; or the block. O(n) in the blocks of the
  * smaller part. False without host memory. */
 bool region_split(struct idle_store *store, struct pool_block *block);
@@ -84,6 +101,10 @@ void region_remove(struct idle_store *store, struct pool_block *block); /* Lock 
 /* A region without live blocks: for the driver's own free, which waits for what is deferred, so
  * none whose pages would be unmapped. NULL: there is none. O(n). */
 struct region *region_without_live(struct idle_store *store);
+/* The region with the lowest address; or the next one after another. NULL: there is none. */
+struct region *region_after(const struct idle_store *store, struct region *region);
+/* Whether it has a block that is neither idle nor deferred. O(n). */
+bool region_has_live(struct region *region);
 /* What the driver has back with the regions without live blocks beyond their bytes: one that is
  * larger than a page has its last page alone, smaller ones share pages. O(n). Lock held. */
 uint64_t region_beyond_ends(const struct idle_store *store);

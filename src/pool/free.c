@@ -52,7 +52,10 @@ static void give_up(struct pool *pool, struct context *own, struct site *site,
     lock_check_held(LOCK_POOL);
     struct pool_block *surplus;
     while ((surplus = own->keeper->surplus(&own->store, site, pool->config.site_keep))) {
-        ledger_take_out(pool, surplus);
+        if (!own->keeper->cuts)
+            ledger_take_out(pool, surplus);
+        else if (!(surplus = suballocation_take_out(pool, surplus, SIZE_MAX)))
+            break;
         release_list_add(pool, &releases, surplus);
     }
     if (own->keeper->keeps_nothing) { /* the surplus is then idle in the driver's pool */

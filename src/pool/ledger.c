@@ -446,20 +446,34 @@ void ledger_make_deferred(struct pool *pool, struct pool_block *block) {
     ledger_publish(pool, block->context->device);
 }
 
-void ledger_keep(struct pool *pool, struct pool_block *block) {
+/* Lock held. */
+static void keep_part(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct idle_store *store = &block->context->store;
-    const struct keeper *keeper = block->context->keeper;
     struct pool_block *part;
-    while (keeper->cuts && (part = region_join(store, &block)))
+    while ((part = region_join(store, &block)))
         ledger_coalesce(pool, block, part);
-    keeper->give(store, block);
+    block->context->keeper->give(store, block);
 }
 
-/* No request may get what the driver keeps state in for others. */
+void ledger_keep(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *rest;
+    if (!block->context->keeper->cuts) {
+        block->context->keeper->give(&block->context->store, block);
+        return;
+    }
+    for (; block; block = rest) {
+        size_t same = region_set_bar(block);
+        rest = same < block->size ? ledger_split(pool, block, same) : NULL;
+        if (rest)
+            region_part(block, rest);
+        keep_part(pool, block);
+    }
+}
+
 static void keep_suballocation(struct pool *pool, struct pool_block *block) {
-    if (block->taints) /* a second time, where the free has not done so */
-        region_taint(&block->context->store, block->region);
+    block->taints = 0; /* what it left behind is tainted or barred */
     block->state = BLOCK_IDLE;
     ledger_keep(pool, block);
 }

@@ -32,11 +32,11 @@ struct growing {
     struct pool *pool;
     const struct request *request;
     struct context *context;
-    struct reservation *reservation; /* its end is claimed, from `base` on */
-    uint64_t base;
-    struct pool_block *tail;  /* the request begins in it, NULL: at base. WAITING */
+    struct reservation *reservation;
+    struct claim claim;       /* of its addresses: where the chunks are mapped, and what may be */
+    struct pool_block *tail;  /* the request begins in it, NULL: in the claim. WAITING */
     struct pool_block *taken; /* idle blocks to be unmapped, linked as in a release list */
-    struct chunks chunks;     /* to be mapped at base */
+    struct chunks chunks;     /* to be mapped where the claim begins */
     size_t size;              /* of the request */
     size_t lacking;           /* bytes of it behind the tail */
     size_t more;              /* bytes beyond it, for what comes next */
@@ -66,17 +66,28 @@ static size_t most_of_growth(const struct device *device) {
 
 /* --- the store's side. All below: lock held --- */
 
+/* Idle memory of whole chunks that may be mapped elsewhere: what an attribute bars loses that when
+ * it is unmapped, and is worth it where the driver has nothing else. */
+static struct pool_block *next_idle(struct idle_store *store, bool barred) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = region_largest_releasable(store, true);
+    return block || !barred ? block : region_largest_barred(store, BAR_ATTRIBUTE);
+}
+
 /* Takes idle blocks of whole chunks out, largest first, until `bytes` of them are taken: they are
  * regions of their own then. */
-static void take_idle(struct growing *growing, size_t bytes) {
+static void take_idle(struct growing *growing, size_t bytes, bool barred) {
     lock_check_held(LOCK_POOL);
     struct pool *pool = growing->pool;
     struct idle_store *store = &growing->context->store;
     struct pool_block *block;
-    while (bytes > 0 && (block = region_largest_releasable(store, true))) {
+    size_t room = growing->claim.bytes - growing->chunks.bytes;
+    while (bytes > 0 && (block = next_idle(store, barred)) &&
+           suballocation_part_bytes(block, bytes) <= room) { /* else the driver may take it first */
         if (!(block = suballocation_take_out(pool, block, bytes))) /* no host memory */
             break;
         bytes -= block->size < bytes ? block->size : bytes;
+        room -= block->size;
         ledger_remove(pool, block);
         region_detach(store, block);
         block->next_leaving = growing->taken;
@@ -84,13 +95,14 @@ static void take_idle(struct growing *growing, size_t bytes) {
     }
 }
 
-/* Makes the idle block at the end the beginning of the request's. */
+/* Makes the idle block in front of the claim's addresses, whose chunks are no other thread's, the
+ * beginning of the request's. */
 static void take_tail(struct growing *growing) {
     lock_check_held(LOCK_POOL);
     struct pool *pool = growing->pool;
     struct idle_store *store = &growing->context->store;
-    struct pool_block *tail = region_tail(store, growing->reservation);
-    if (growing->reservation->growing || !tail || tail->size >= growing->size)
+    struct pool_block *tail = region_tail(store, growing->reservation, growing->claim.base);
+    if (!LIST_EMPTY(&growing->reservation->claims) || !tail || tail->size >= growing->size)
         return;
     ledger_take_out(pool, tail);
     tail->identity = 0;
@@ -130,14 +142,26 @@ static void take_chunks(struct reservation *reservation, uint64_t from, size_t b
         chunks_add(chunks, reservation_take(reservation, at));
 }
 
-/* Whether the chunk that the tail lies in serves no request any more: while memory was mapped
- * behind it, a block of the chunk was freed in which the driver keeps state for others. */
+/* Whether a chunk that the tail lies in serves no request any more: while memory was mapped behind
+ * it, a block of the chunk was freed in which the driver keeps state for others. */
 static bool is_tail_barred(const struct growing *growing) {
     lock_check_held(LOCK_POOL);
-    return growing->tail && growing->tail->region->tainted;
+    return growing->tail && suballocation_is_barred(growing->tail);
 }
 
-/* Makes the block that the request is to have of what has been mapped at base. NULL without host
+/* Where a hole has been filled, what lies behind it belongs together with the block, and with the
+ * idle rest of what was mapped. */
+static void connect(struct growing *growing, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    region_connect(&growing->context->store, block->region);
+    struct pool_block *rest = region_next(block);
+    if (rest && rest->state == BLOCK_IDLE) {
+        ledger_take_out(growing->pool, rest);
+        ledger_keep(growing->pool, rest);
+    }
+}
+
+/* Makes the block that the request is to have of what has been mapped. NULL without host
  * memory, or if it cannot begin in the tail. */
 static struct pool_block *make_block(struct growing *growing) {
     lock_check_held(LOCK_POOL);
@@ -147,7 +171,7 @@ static struct pool_block *make_block(struct growing *growing) {
     if (is_tail_barred(growing))
         return NULL;
     struct pool_block *block =
-        ledger_add_region(pool, context, request->site, growing->base, growing->chunks.bytes);
+        ledger_add_region(pool, context, request->site, growing->claim.base, growing->chunks.bytes);
     if (!block)
         return NULL;
     if (!region_extend(&context->store, growing->reservation, block)) {
@@ -164,6 +188,7 @@ static struct pool_block *make_block(struct growing *growing) {
     suballocation_cut(pool, block, block->size - growing->size);
     ledger_make_live(pool, block, request->site, request->bytes ? request->bytes : block->size);
     ledger_set_state(block, BLOCK_WAITING);
+    connect(growing, block);
     return block;
 }
 
@@ -248,29 +273,66 @@ static void unmap_taken(struct growing *growing) {
     }
 }
 
-/* Sees to it that the context has addresses for `bytes`. False without them. Lock
- * not held. */
-static bool reserve(struct pool *pool, struct context *context, size_t bytes) {
-    lock_check_none();
-    const struct device *device = context->device;
-    struct reservation *made =
-        reservation_make(pool->driver, bytes, round_up(device->total + device->total / 4, PAGE));
-    if (!made)
+/* Takes the end of a reservation for the request, if there are so many bytes. Lock held. */
+static bool take_end(struct growing *growing, struct reservation *reservation, size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    if (reservation_room(reservation) < bytes)
         return false;
-    pool_lock(pool);
-    LIST_INSERT_HEAD(&context->mapped->reservations, made, link);
-    pool_unlock(pool);
+    growing->reservation = reservation;
+    growing->claim = (struct claim){.base = reservation->end, .bytes = bytes};
     return true;
 }
 
-/* The reservation that has room for `bytes`; NULL: none has. Lock held. */
-static struct reservation *with_room(const struct context *context, size_t bytes) {
+/* Takes the smallest hole that is large enough: chunks have left it that were unmapped. Lock
+ * held. */
+static bool take_hole(struct growing *growing) {
     lock_check_held(LOCK_POOL);
     struct reservation *reservation;
-    LIST_FOREACH (reservation, &context->mapped->reservations, link)
-        if (bytes <= reservation->size - (reservation->end - reservation->base))
-            break;
-    return reservation;
+    struct whole hole;
+    growing->claim.bytes = 0;
+    LIST_FOREACH (reservation, &growing->context->mapped->reservations, link) {
+        hole = reservation_hole(reservation, round_up(growing->size, PAGE));
+        if (hole.bytes && (!growing->claim.bytes || hole.bytes < growing->claim.bytes)) {
+            growing->reservation = reservation;
+            growing->claim = (struct claim){.base = hole.from, .bytes = hole.bytes};
+        }
+    }
+    return growing->claim.bytes;
+}
+
+/* Finds addresses for the request, without a claim yet: behind all that is mapped in a reservation,
+ * where it may grow by `wished` bytes. Behind holes there is more to cut from than in them: so they
+ * are left alone until live blocks that are far between keep many reservations, and come first
+ * then. False: there are none. Lock held. */
+static bool find_addresses(struct growing *growing, size_t wished) {
+    lock_check_held(LOCK_POOL);
+    enum { MANY = 8 };
+    struct reservation *reservation;
+    int count = 0;
+    LIST_FOREACH (reservation, &growing->context->mapped->reservations, link)
+        count++;
+    if (count >= MANY && take_hole(growing))
+        return true;
+    LIST_FOREACH (reservation, &growing->context->mapped->reservations, link)
+        if (take_end(growing, reservation, wished))
+            return true;
+    return false;
+}
+
+/* Makes a reservation of more than the device has, and takes its beginning for the request. False:
+ * the driver has no addresses. Lock held on entry and return, not in between. */
+static bool reserve(struct growing *growing, size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    struct pool *pool = growing->pool;
+    const struct device *device = growing->context->device;
+    pool_unlock(pool);
+    struct reservation *made =
+        reservation_make(pool->driver, bytes, round_up(device->total + device->total / 4, PAGE));
+    pool_lock(pool);
+    if (!made)
+        return false;
+    LIST_INSERT_HEAD(&growing->context->mapped->reservations, made, link);
+    return take_end(growing, made, bytes);
 }
 
 /* Says what is to be mapped where. Lock held. */
@@ -279,15 +341,18 @@ static void plan(struct growing *growing, size_t available) {
     struct pool *pool = growing->pool;
     struct context *context = growing->context;
     const struct idle_store *store = &context->store;
-    size_t most = most_of_chunk(context->device);
+    size_t most = most_of_chunk(context->device), room = growing->claim.bytes;
     take_tail(growing);
     bool no_room = available < growing->lacking ||
                    idle_bound_excess(pool, context->device, growing->lacking) > 0;
     if (no_room || store->bytes - store->stranded >= growing->lacking)
-        take_idle(growing, growing->lacking);
+        take_idle(growing, growing->lacking, false);
     growing->more = no_room ? 0 : growth(growing, available);
-    growing->base = reservation_claim(growing->reservation,
-                                      round_up(growing->lacking, PAGE) + growing->more + most);
+    size_t needed = round_up(growing->lacking, PAGE);
+    growing->more = growing->more < room - needed ? growing->more : room - needed;
+    growing->claim.bytes =
+        needed + growing->more + most < room ? needed + growing->more + most : room;
+    reservation_claim(growing->reservation, &growing->claim);
 }
 
 /* Begins. False if the context has ended, or without addresses or host memory. Until its end the
@@ -306,11 +371,7 @@ static bool begin(struct growing *growing) {
         return false;
     }
     context->device->releasing++;
-    while (begun && !(growing->reservation = with_room(context, addresses))) {
-        pool_unlock(pool);
-        begun = reserve(pool, context, addresses);
-        pool_lock(pool);
-    }
+    begun = find_addresses(growing, addresses) || reserve(growing, addresses) || take_hole(growing);
     if (begun)
         plan(growing, available);
     else
@@ -322,10 +383,11 @@ static bool begin(struct growing *growing) {
 /* Adds new chunks for what is lacking yet, and `more` with the last of them. */
 static CUresult create(struct growing *growing, size_t more) {
     const struct context *context = growing->context;
-    size_t most = most_of_request(growing);
+    size_t most = most_of_request(growing), room = growing->claim.bytes;
     CUresult result = CUDA_SUCCESS;
     while (result == CUDA_SUCCESS && growing->chunks.bytes < growing->lacking) {
         size_t bytes = round_up(growing->lacking - growing->chunks.bytes, PAGE) + more;
+        bytes = bytes < room - growing->chunks.bytes ? bytes : room - growing->chunks.bytes;
         result = chunks_create(growing->pool->driver, context->device->ordinal,
                                bytes < most ? bytes : most, &growing->chunks);
         growing->created = growing->created || result == CUDA_SUCCESS;
@@ -343,7 +405,7 @@ static CUresult collect(struct growing *growing) {
     if (!driver_refused(result))
         return result;
     pool_lock(pool);
-    take_idle(growing, growing->lacking - growing->chunks.bytes);
+    take_idle(growing, growing->lacking - growing->chunks.bytes, true);
     bool any = growing->taken;
     pool_unlock(pool);
     unmap_taken(growing);
@@ -363,9 +425,10 @@ static void unmap_again(struct growing *growing) {
     struct pool *pool = growing->pool;
     size_t bytes = growing->chunks.bytes;
     growing->chunks = (struct chunks){.first = NULL};
-    take_chunks(growing->reservation, growing->base, bytes, &growing->chunks);
+    take_chunks(growing->reservation, growing->claim.base, bytes, &growing->chunks);
     pool_unlock(pool);
-    chunks_unmap(pool->driver, growing->base, bytes);
+    if (!chunks_unmap(pool->driver, growing->claim.base, bytes)) /* for a passing reason, say */
+        chunks_unmap(pool->driver, growing->claim.base, bytes);
     pool_lock(pool);
 }
 
@@ -385,7 +448,7 @@ static struct pool_block *end(struct growing *growing, bool mapped) {
         unmap_again(growing);
     if (!block && growing->tail)
         ledger_keep(pool, free_tail(growing));
-    reservation_claim_ends(reservation);
+    reservation_claim_ends(reservation, &growing->claim);
     bool gone = is_to_go(reservation);
     if (block)
         finish(growing);
@@ -408,12 +471,12 @@ static void undo(struct growing *growing) {
 static CUresult grow(struct growing *growing, struct obtained *obtained) {
     const struct driver *driver = growing->pool->driver;
     CUresult result = collect(growing);
-    uint64_t at = growing->base;
+    uint64_t at = growing->claim.base;
     for (struct chunk *chunk = growing->chunks.first; chunk; at += chunk->size, chunk = chunk->next)
         chunk->base = at;
     if (result == CUDA_SUCCESS)
-        result =
-            chunks_map(driver, growing->context->device->ordinal, &growing->chunks, growing->base);
+        result = chunks_map(driver, growing->context->device->ordinal, &growing->chunks,
+                            growing->claim.base);
     bool mapped = result == CUDA_SUCCESS;
     struct pool_block *block = end(growing, mapped);
     if (block) {
@@ -427,21 +490,46 @@ static CUresult grow(struct growing *growing, struct obtained *obtained) {
     return mapped ? CUDA_ERROR_NOT_SUPPORTED : result; /* no block could be made of it */
 }
 
+/* Makes the request's block of mapped memory. *undone grows by the chunks that the driver has got
+ * back. */
+static CUresult map(struct pool *pool, const struct request *request, size_t size,
+                    struct obtained *obtained, unsigned *undone) {
+    struct growing growing = {.pool = pool,
+                              .request = request,
+                              .context = request->context,
+                              .size = size,
+                              .lacking = size};
+    CUresult result = begin(&growing) ? grow(&growing, obtained) : CUDA_ERROR_NOT_SUPPORTED;
+    *undone += growing.undone;
+    return result;
+}
+
+/* For a request that the driver has refused. Whether more may serve it now: at the end of what is
+ * mapped, and by the pool, which is looked at again before the request fails. */
+static bool lift_bars(struct pool *pool, struct context *context) {
+    pool_lock(pool);
+    bool lifted = suballocation_lift_bars(pool, context);
+    pool_unlock(pool);
+    return lifted;
+}
+
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
     struct context *context = request->context;
     const struct driver *driver = pool->driver;
-    struct growing growing = {
-        .pool = pool, .request = request, .context = context, .size = round_up(least, ROUND_SMALL)};
-    growing.lacking = growing.size;
+    size_t size = round_up(least, ROUND_SMALL);
+    unsigned undone = 0;
     CUresult result = CUDA_ERROR_NOT_SUPPORTED;
     if (driver->mem_create && driver->mem_address_reserve && driver->mem_set_access &&
-        growing.size <= context->device->total && begin(&growing))
-        result = grow(&growing, obtained);
+        size <= context->device->total) {
+        result = map(pool, request, size, obtained, &undone);
+        if (driver_refused(result) && lift_bars(pool, context))
+            result = map(pool, request, size, obtained, &undone);
+    }
     if (result != CUDA_SUCCESS && !driver_refused(result))
         result = source_obtain(pool, &kind_device, least, obtained);
-    obtained->undone = growing.undone;
+    obtained->undone = undone;
     return result;
 }
 

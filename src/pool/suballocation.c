@@ -53,9 +53,8 @@ void suballocation_cut(struct pool *pool, struct pool_block *block, size_t bytes
         region_cut(&block->context->store, block, rest);
 }
 
-/* Cuts an idle block that is kept, at an address inside: both parts are kept, and not merged. False
- * without host memory. */
-static bool cut_at(struct pool *pool, struct pool_block *block, uint64_t address) {
+bool suballocation_cut_at(struct pool *pool, struct pool_block *block, uint64_t address) {
+    lock_check_held(LOCK_POOL);
     struct idle_store *store = &block->context->store;
     ledger_take_out(pool, block);
     struct pool_block *rest = ledger_split(pool, block, address - block->pointer);
@@ -73,11 +72,11 @@ static struct pool_block *narrow(struct pool *pool, struct pool_block *block,
     struct idle_store *store = &block->context->store;
     uint64_t end = part->from + part->bytes;
     if (part->from != block->pointer) {
-        if (!cut_at(pool, block, part->from))
+        if (!suballocation_cut_at(pool, block, part->from))
             return NULL;
         block = region_next(block);
     }
-    if (end != block->pointer + block->size && !cut_at(pool, block, end)) {
+    if (end != block->pointer + block->size && !suballocation_cut_at(pool, block, end)) {
         ledger_take_out(pool, block);
         ledger_keep(pool, block); /* merges it with the first part */
         return NULL;
@@ -92,7 +91,7 @@ static struct pool_block *narrow(struct pool *pool, struct pool_block *block,
 /* The part of an idle block that goes where `most` bytes are asked for. */
 static struct whole part_of(const struct pool_block *block, size_t most) {
     struct reservation *reservation = block->region->reservation;
-    if (!reservation || block->region->tainted)
+    if (!reservation)
         return (struct whole){block->pointer, block->size};
     const struct whole all = reservation_whole(reservation, block->pointer, block->size);
     return reservation_last(reservation, &all, most);
@@ -107,7 +106,7 @@ struct pool_block *suballocation_take_out(struct pool *pool, struct pool_block *
                                           size_t most) {
     lock_check_held(LOCK_POOL);
     const struct whole part = part_of(block, most);
-    if (block->region->reservation && !block->region->tainted)
+    if (block->region->reservation)
         return narrow(pool, block, &part);
     ledger_take_out(pool, block);
     return block;
@@ -164,52 +163,4 @@ void suballocation_released(struct pool_block *block, bool refused) {
         region_return(&block->context->store, block);
     else
         region_destroy(block);
-}
-
-/* A block that begins at the address, where one around it can be cut; else the one around it, and
- * in any case NULL for the end of the region. */
-static struct pool_block *border_at(struct pool *pool, struct region *region,
-                                    struct idle_store *store, uint64_t address) {
-    struct pool_block *around =
-        address < region->base + region->size ? region_find(store, address) : NULL;
-    if (around && around->pointer != address && around->state == BLOCK_IDLE)
-        cut_at(pool, around, address);
-    return address < region->base + region->size ? region_find(store, address) : NULL;
-}
-
-/* Makes the chunks that a block lies in a region of their own, with those that they share blocks
- * with. */
-static void isolate_chunks(struct pool *pool, struct pool_block *block) {
-    struct idle_store *store = &block->context->store;
-    struct region *region = block->region;
-    struct reservation *reservation = region->reservation;
-    uint64_t from = block->pointer, to = block->pointer + block->size, until;
-    const struct chunk *chunk;
-    struct pool_block *next, *first;
-    do {
-        until = to;
-        chunk = reservation_at(reservation, to - 1);
-        next = border_at(pool, region, store, chunk->base + chunk->size);
-        to = next && next->pointer < chunk->base + chunk->size ? next->pointer + next->size
-                                                               : chunk->base + chunk->size;
-    } while (next && to != next->pointer && to != until);
-    do {
-        chunk = reservation_at(reservation, from);
-        first = border_at(pool, region, store, chunk->base);
-        from = first->pointer;
-    } while (from != chunk->base);
-    if (next && !region_split(store, next))
-        return;
-    if (from != block->region->base)
-        region_split(store, first);
-}
-
-void suballocation_taint(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    const struct region *region = block->region;
-    if (!block->taints || region->tainted)
-        return;
-    if (region->reservation)
-        isolate_chunks(pool, block);
-    region_taint(&block->context->store, block->region);
 }

@@ -10,9 +10,17 @@
 bool suballocation_is_allocation(const struct pool_block *block);
 /* A region's block has been given to the driver, which may have refused it. */
 void suballocation_released(struct pool_block *block, bool refused);
-/* To be called before a block is kept: no request may get what the driver keeps state in for
- * others. */
+/* Cuts an idle block that is kept, at an address inside: both parts are kept, and not merged. False
+ * without host memory. */
+bool suballocation_cut_at(struct pool *pool, struct pool_block *block, uint64_t address);
+/* To be called before a block is kept: no request may get what the driver
+ * keeps state in for others. */
 void suballocation_taint(struct pool *pool, struct pool_block *block);
+/* Whether a block of mapped memory, in whatever state, lies in a chunk with a bar. */
+bool suballocation_is_barred(const struct pool_block *block);
+/* Lifts the bars of the context's chunks that nothing but an attribute has: for a request that
+ * would fail. Whether there were any. O(n) in the chunks. */
+bool suballocation_lift_bars(struct pool *pool, struct context *context);
 /* How many bytes suballocation_take_out would take. */
 size_t suballocation_part_bytes(const struct pool_block *block, size_t most);
 /* Takes an idle block out of its keeper: of mapped memory the last whole chunks, as many as are at

@@ -61,6 +61,14 @@ unsigned chunks_release(const struct driver *driver, struct chunks *chunks) {
     return released;
 }
 
+/* A refusal may have a passing reason; after a second one the memory is lost, and the addresses are
+ * as long as their reservation is there. Lock not held. */
+static void unmap_surely(const struct driver *driver, uint64_t base, size_t bytes) {
+    lock_check_none();
+    if (driver->mem_unmap(base, bytes) != CUDA_SUCCESS)
+        driver->mem_unmap(base, bytes);
+}
+
 /* One cuMemSetAccess for all of them. */
 CUresult chunks_map(const struct driver *driver, CUdevice ordinal, const struct chunks *chunks,
                     uint64_t base) {
@@ -79,7 +87,7 @@ CUresult chunks_map(const struct driver *driver, CUdevice ordinal, const struct 
         result = driver->mem_set_access(base, mapped, &access, 1);
     stats_add(STATS_map_calls, calls);
     if (result != CUDA_SUCCESS && mapped)
-        driver->mem_unmap(base, mapped);
+        unmap_surely(driver, base, mapped);
     return result;
 }
 
@@ -140,8 +148,7 @@ void mapped_release(const struct driver *driver, struct mapped *mapped) {
         LIST_REMOVE(reservation, link);
         while ((chunk = reservation_first(reservation))) {
             reservation_take(reservation, chunk->base);
-            if (driver->mem_unmap(chunk->base, chunk->size) != CUDA_SUCCESS)
-                driver->mem_unmap(chunk->base, chunk->size);
+            unmap_surely(driver, chunk->base, chunk->size);
             release(driver, chunk->handle);
             free(chunk);
         }

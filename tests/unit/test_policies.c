@@ -374,6 +374,94 @@ static void a_small_live_block_pins_no_more_than_its_chunk(void **state) {
     assert_int_equal(driver_free_bytes(), device_total);
 }
 
+static int reserved, most_reserved;
+
+static CUresult count_reserve(CUdeviceptr *pointer, size_t size, size_t alignment, CUdeviceptr at,
+                              unsigned long long flags) {
+    reserved++;
+    most_reserved = reserved > most_reserved ? reserved : most_reserved;
+    return cuMemAddressReserve(pointer, size, alignment, at, flags);
+}
+
+static CUresult count_address_free(CUdeviceptr pointer, size_t size) {
+    reserved--;
+    return cuMemAddressFree(pointer, size);
+}
+
+static void start_counting_reservations(void) {
+    if (driver.mem_address_reserve != cuMemAddressReserve)
+        return;
+    reserved = most_reserved = 0;
+    driver.mem_address_reserve = count_reserve;
+    driver.mem_address_free = count_address_free;
+}
+
+/* A long-lived program, that now and then gives its idle memory back and keeps a few blocks. */
+static void addresses_that_were_unmapped_are_mapped_again(void **state) {
+    (void)state;
+    enum { KEPT = 22, STEPS = 300 };
+    CUdeviceptr kept[KEPT] = {0};
+    unsigned char byte;
+    if (policy->source != &source_mapped)
+        return;
+    start_counting_reservations();
+    for (int step = 0; step < STEPS; step++) {
+        CUdeviceptr *mine = &kept[step % KEPT];
+        if (*mine) {
+            assert_int_equal(cuMemcpyDtoH_v2(&byte, *mine, 1), CUDA_SUCCESS);
+            assert_int_equal(byte, step % KEPT);
+            release(*mine);
+        }
+        CUdeviceptr large = alloc((size_t)(96 + step % 7) * MIB);
+        *mine = alloc(3 * MIB);
+        assert_int_equal(cuMemsetD8_v2(*mine, (unsigned char)(step % KEPT), 3 * MIB), CUDA_SUCCESS);
+        release(large);
+        pool_release(pool, 0, SIZE_MAX);
+        assert_true(driver_free_bytes() >= device_total - KEPT * 8 * MIB);
+    }
+    assert_int_equal(most_reserved, 8);
+    for (int i = 0; i < KEPT; i++)
+        release(kept[i]);
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(reserved, 0);
+    assert_int_equal(driver_free_bytes(), device_total);
+}
+
+static CUresult refuse_to_reserve(CUdeviceptr *pointer, size_t size, size_t alignment,
+                                  CUdeviceptr at, unsigned long long flags) {
+    (void)pointer, (void)size, (void)alignment, (void)at, (void)flags;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* What fills a hole, and what lies on both sides of it, serve one request together. */
+static void a_hole_is_filled_where_there_are_no_other_addresses(void **state) {
+    (void)state;
+    CUdeviceptr large, before, after, between;
+    if (policy->source != &source_mapped)
+        return;
+    before = alloc(8 * MIB);
+    between = alloc(32 * MIB);
+    after = alloc(8 * MIB);
+    driver.mem_address_reserve = refuse_to_reserve;
+    for (int i = 0; i < 6; i++) { /* more than the reservation has addresses for */
+        large = alloc(100 * MIB);
+        alloc(12 * MIB);
+        release(large);
+        pool_release(pool, 0, SIZE_MAX);
+    }
+    release(between);
+    pool_release(pool, 0, SIZE_MAX);
+    between = alloc(32 * MIB);
+    assert_true(between == before + 8 * MIB && between + 32 * MIB == after);
+    release(before);
+    release(after);
+    release(between);
+    uint64_t calls = stats_get(STATS_map_calls);
+    assert_int_equal(alloc(48 * MIB), before);
+    assert_int_equal(stats_get(STATS_map_calls), calls);
+    driver.mem_address_reserve = cuMemAddressReserve;
+}
+
 /* --- what other threads do meanwhile --- */
 
 static pthread_t other_thread;
@@ -610,6 +698,100 @@ static void tainted_regions_go_back(void **state) {
     assert_true(driver_free_bytes() > device_total - 40 * MIB);
 }
 
+/* Fills the device with blocks of that size. */
+static int fill(CUdeviceptr *blocks, int most, size_t bytes) {
+    int count = 0;
+    while (count < most && try_alloc(&blocks[count], bytes, 1) == CUDA_SUCCESS)
+        count++;
+    return count;
+}
+
+/* Each chunk ends within a block. What is registered bars its own chunks alone. */
+static void what_lies_beside_a_registered_block_serves_again(void **state) {
+    (void)state;
+    enum { MOST = 100 };
+    CUdeviceptr blocks[MOST], pointer;
+    if (policy->source != &source_mapped)
+        return;
+    int count = fill(blocks, MOST, 3 * MIB), served = 0;
+    assert_in_range(count, 40, MOST - 1);
+    pool_taint(pool, blocks[count / 2], POOL_TAINT_DMA_BUF);
+    release(blocks[count / 2]);
+    for (int i = 0; i < count; i += 2)
+        if (i != count / 2)
+            release(blocks[i]);
+    while (try_alloc(&pointer, 3 * MIB, 1) == CUDA_SUCCESS)
+        served++;
+    int freed = (count + 1) / 2 - (count / 2 % 2 == 0);
+    assert_true(served >= freed - 2); /* two had a part in its chunks */
+}
+
+/* A dma-buf reaches the memory, whoever has it then. */
+static void what_others_may_reach_serves_no_request(void **state) {
+    (void)state;
+    enum { MOST = 100 };
+    CUdeviceptr blocks[MOST], pointer;
+    if (policy->source != &source_mapped)
+        return;
+    int count = fill(blocks, MOST, 3 * MIB);
+    CUdeviceptr from = blocks[7], until = blocks[7] + 3 * MIB;
+    pool_taint(pool, blocks[7], POOL_TAINT_DMA_BUF);
+    release(blocks[7]);
+    while (try_alloc(&pointer, 65536, 1) == CUDA_SUCCESS)
+        assert_true(pointer >= until || pointer + 65536 <= from);
+    assert_in_range(count, 40, MOST);
+}
+
+/* An attribute that copies wait by is no reason to fail: UCX sets it on all that it sees. */
+static void registered_memory_serves_before_a_request_fails(void **state) {
+    (void)state;
+    enum { MOST = 500 };
+    CUdeviceptr blocks[MOST];
+    if (policy->source != &source_mapped)
+        return;
+    int count = fill(blocks, MOST, 600 << 10), kept = 0, again = 0;
+    assert_in_range(count, 200, MOST - 1);
+    for (int i = 0; i < count; i++)
+        pool_taint(pool, blocks[i], POOL_TAINT_SYNC_MEMOPS);
+    for (int i = 0; i < count; i++) /* two of three, so that each chunk keeps a live block */
+        if (i % 3)
+            release(blocks[i]);
+        else
+            blocks[kept++] = blocks[i];
+    again = fill(blocks + kept, MOST - kept, 600 << 10);
+    assert_int_equal(kept + again, count);
+    for (int i = 0; i < count; i++)
+        release(blocks[i]);
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(driver_free_bytes(), device_total);
+}
+
+/* As a long-lived program does: blocks come and go, and each is registered. */
+static void a_program_that_registers_all_its_blocks_does_not_run_out(void **state) {
+    (void)state;
+    enum { BLOCKS = 64, STEPS = 4000 };
+    CUdeviceptr blocks[BLOCKS] = {0};
+    size_t sizes[BLOCKS] = {0}, live = 0;
+    uint32_t random = 4711;
+    if (policy->source != &source_mapped)
+        return;
+    for (int step = 0; step < STEPS; step++) {
+        random = random * 1664525u + 1013904223u;
+        int i = (int)(random >> 8) % BLOCKS;
+        size_t size = ((random >> 16) % 60 + 1) * 100000;
+        if (blocks[i]) {
+            release(blocks[i]);
+            live -= sizes[i];
+            blocks[i] = 0;
+        } else if (live + size < device_total / 2) {
+            sizes[i] = size;
+            blocks[i] = alloc(size);
+            live += size;
+            pool_taint(pool, blocks[i], POOL_TAINT_SYNC_MEMOPS);
+        }
+    }
+}
+
 /* Something has freed it past the pool, and the driver gives its address again. */
 static void a_region_that_the_driver_gives_anew_replaces_its_stale_record(void **state) {
     (void)state;
@@ -661,6 +843,8 @@ int main(void) {
         TEST(addresses_are_aligned_as_the_drivers_are),
         TEST(neighbours_that_are_freed_serve_a_larger_request_as_they_are),
         TEST(a_small_live_block_pins_no_more_than_its_chunk),
+        TEST(addresses_that_were_unmapped_are_mapped_again),
+        TEST(a_hole_is_filled_where_there_are_no_other_addresses),
         TEST(a_context_that_ends_during_an_allocation_leaves_no_block),
         TEST(memory_on_its_way_to_the_driver_is_waited_for),
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
@@ -670,6 +854,10 @@ int main(void) {
         TEST(deferred_memory_comes_back_although_its_fence_is_lost),
         TEST(what_could_not_be_waited_for_goes_back),
         TEST(tainted_regions_go_back),
+        TEST(what_lies_beside_a_registered_block_serves_again),
+        TEST(what_others_may_reach_serves_no_request),
+        TEST(registered_memory_serves_before_a_request_fails),
+        TEST(a_program_that_registers_all_its_blocks_does_not_run_out),
         TEST(a_region_that_the_driver_gives_anew_replaces_its_stale_record),
         cmocka_unit_test(policies_are_the_options_words),
     };
