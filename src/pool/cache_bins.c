@@ -405,7 +405,7 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
                 continue;
             if (!best || bin->size < most)
                 best = bin;
-            if (owned && (!own || bin->size < most))
+            if (owned && (!own || bin->size < own->size))
                 own = bin;
             walk.most = most = bin->size; /* a larger one would waste more */
         }

@@ -66,7 +66,6 @@ struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk 
     if (!walk->link)
         walk->class = cache_class(walk->least);
     while (walk->tries) {
-        walk->tries--;
         if (!walk->link) {
             walk->class = next_class(table, walk->class, last);
             if (walk->class > last)
@@ -76,7 +75,10 @@ struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk 
         struct cache_bin *bin = follow(table, walk->class, walk->link);
         walk->link = bin ? &bin->next : NULL;
         walk->class += !bin;
-        if (bin && bin->size >= walk->least)
+        if (bin && bin->size < walk->least)
+            continue;
+        walk->tries--;
+        if (bin)
             return bin->size <= walk->most ? bin : NULL;
     }
     return NULL;
@@ -94,14 +96,62 @@ struct cache_bin *cache_table_largest(struct cache_table *table) {
     return found;
 }
 
-/* Lists anew after bins have gone, or changed places. */
+/* Merges two lists through `next`, each by size. */
+static uint16_t merge(struct cache_table *table, uint16_t one, uint16_t other) {
+    uint16_t first, *link = &first;
+    while (one != CACHE_NO_BIN && other != CACHE_NO_BIN) {
+        uint16_t *least = table->bins[other].size < table->bins[one].size ? &other : &one;
+        *link = *least;
+        link = &table->bins[*least].next;
+        *least = *link;
+    }
+    *link = one != CACHE_NO_BIN ? one : other;
+    return first;
+}
+
+/* One list of all bins with blocks, by size. A pile has twice as many as the one before. */
+static uint16_t sort(struct cache_table *table) {
+    enum { PILES = 16 };
+    uint16_t piles[PILES], all = CACHE_NO_BIN;
+    for (unsigned i = 0; i < PILES; i++)
+        piles[i] = CACHE_NO_BIN;
+    for (unsigned at = 0; at < table->used_count; at++) {
+        uint16_t list = table->used[at];
+        unsigned i = 0;
+        if (!table->bins[list].head)
+            continue;
+        table->bins[list].next = CACHE_NO_BIN;
+        for (; piles[i] != CACHE_NO_BIN; i++) {
+            list = merge(table, piles[i], list);
+            piles[i] = CACHE_NO_BIN;
+        }
+        piles[i] = list;
+    }
+    for (unsigned i = 0; i < PILES; i++)
+        all = merge(table, piles[i], all);
+    return all;
+}
+
+/* Lists anew after bins have gone, or changed places. Not one after the other by cache_table_list:
+ * that takes the square of a class's bins, while all threads stand still. */
 static void list_all(struct cache_table *table) {
     memset(table->classes, 0, sizeof table->classes);
     for (unsigned i = 0; i < table->used_count; i++)
         cache_table_at(table, i)->listed = NULL;
-    for (unsigned i = 0; i < table->used_count; i++)
-        if (cache_table_at(table, i)->head)
-            cache_table_list(table, cache_table_at(table, i));
+    struct cache_bin *before = NULL;
+    for (uint16_t at = sort(table); at != CACHE_NO_BIN; at = before->next) {
+        struct cache_bin *bin = &table->bins[at];
+        unsigned class = cache_class(bin->size);
+        uint64_t bit = (uint64_t)1 << class % 64;
+        if (!(table->classes[class / 64] & bit)) {
+            table->first[class] = at;
+            if (before)
+                before->next = CACHE_NO_BIN;
+        }
+        table->classes[class / 64] |= bit;
+        bin->listed = bin->site;
+        before = bin;
+    }
 }
 
 static bool init(struct cache_table *table, unsigned count) {

@@ -161,6 +161,56 @@ static void what_was_emptied_is_passed_until_it_has_a_block_again(void **state) 
     assert_int_equal(walk(0, SIZE_MAX), filled);
 }
 
+enum { CROWD = 600, FIRST_SIZE = 512 << 10, SIZES_OF_CLASS = 64 };
+
+/* Bins of one class, all with blocks but those of its largest size. */
+static void add_crowd(void) {
+    for (unsigned i = 0; i < CROWD; i++) {
+        size_t size = FIRST_SIZE + 512 * (size_t)(i * 29 % (SIZES_OF_CLASS - 1));
+        const struct cache_bin bin = {.id = 16 + i * 16, .size = size, .site = &some_site};
+        while (table.used_count >= table.count / 2)
+            assert_true(cache_table_grow(&table));
+        struct cache_bin *added = cache_table_add(&table, &bin);
+        assert_non_null(added);
+        cache_table_list(&table, added);
+        added->head = &some_block;
+    }
+}
+
+static void a_crowd_of_smaller_bins_of_the_class_hides_no_larger_one(void **state) {
+    (void)state;
+    enum { LARGEST = FIRST_SIZE + 512 * (SIZES_OF_CLASS - 1) };
+    add_crowd();
+    const struct cache_bin bin = {.id = 8, .size = LARGEST, .site = &some_site};
+    struct cache_bin *largest = cache_table_add(&table, &bin);
+    assert_non_null(largest);
+    cache_table_list(&table, largest);
+    largest->head = &some_block;
+    struct cache_walk few = {.least = LARGEST, .most = LARGEST, .tries = 2};
+    assert_true(cache_table_walk(&table, &few) == largest);
+}
+
+static bool is_second(struct cache_bin *bin, void *number) {
+    (void)bin;
+    return ++*(unsigned *)number % 2 == 0;
+}
+
+static void bins_are_walked_by_size_after_some_have_gone_and_the_table_has_grown(void **state) {
+    (void)state;
+    unsigned number = 0;
+    add_crowd();
+    for (unsigned i = 0; i < 300; i++)
+        add(i);
+    fill_some();
+    cache_table_filter(&table, is_second, &number);
+    assert_true(cache_table_is_valid(&table));
+    assert_int_equal(walk(0, SIZE_MAX), count_filled(0, SIZE_MAX));
+    assert_true(cache_table_grow(&table));
+    assert_true(cache_table_is_valid(&table));
+    assert_int_equal(walk(0, SIZE_MAX), count_filled(0, SIZE_MAX));
+    assert_int_equal(walk(FIRST_SIZE, SIZE_MAX), count_filled(FIRST_SIZE, SIZE_MAX));
+}
+
 static void it_grows_to_a_bound_and_then_refuses(void **state) {
     unsigned refused = 0;
     (void)state;
@@ -182,6 +232,10 @@ int main(void) {
                                         start, stop),
         cmocka_unit_test_setup_teardown(what_was_emptied_is_passed_until_it_has_a_block_again,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(a_crowd_of_smaller_bins_of_the_class_hides_no_larger_one,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(
+            bins_are_walked_by_size_after_some_have_gone_and_the_table_has_grown, start, stop),
         cmocka_unit_test_setup_teardown(it_grows_to_a_bound_and_then_refuses, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

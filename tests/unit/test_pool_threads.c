@@ -268,11 +268,40 @@ static void a_host_function_disowns_nothing(void **state) {
     assert_int_equal(stats_get(STATS_free_unknown), 0);
 }
 
+/* Of the sites' blocks the smallest are in the second of two caches, the other site's first. */
+static void
+a_sites_own_block_serves_before_anothers_of_its_size_whichever_cache_has_it(void **state) {
+    (void)state;
+    enum { OWN = 1, OTHER = 2 };
+    struct worker first = {.bytes = 10 * KIB, .number = OWN}, second = {.bytes = 8 * KIB};
+    worker_start(&first);
+    worker_start(&second);
+    alloc(KIB); /* the last live block */
+    grow_old();
+    worker_do(&first, plain_alloc);
+    second.number = OWN;
+    worker_do(&second, plain_alloc);
+    CUdeviceptr own = second.pointer;
+    second.number = OTHER;
+    worker_do(&second, plain_alloc);
+    CUdeviceptr other = second.pointer;
+    worker_do(&first, plain_free);
+    second.pointer = own;
+    worker_do(&second, plain_free);
+    second.pointer = other;
+    worker_do(&second, plain_free);
+    assert_true(alloc_at(7 * KIB + 512, OWN) == own);
+    assert_int_equal(stats_get(STATS_malloc_stolen), 0);
+    worker_do(&first, NULL);
+    worker_do(&second, NULL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         OWING(peaks_hold_though_threads_free_what_others_have_allocated),
         OWING(a_miss_is_not_recorded_in_a_context_that_replaced_its_own),
         OWING(frees_go_the_long_way_now_and_then_whatever_the_calls_between),
+        OWING(a_sites_own_block_serves_before_anothers_of_its_size_whichever_cache_has_it),
         OWING(a_forked_child_leaves_its_parents_figures_alone),
         OWING(a_forked_child_counts_from_zero),
         TEST(a_host_function_may_free_nothing_though_a_free_of_the_block_is_waiting),
