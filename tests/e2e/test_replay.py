@@ -20,7 +20,7 @@ import policies  # noqa: E402: the limits that scripts/bench prints
 DATA = ROOT / "tests/data"
 HEADER = "t_us,op,id,size,stream,site"
 MGPU, MOE, SSIM = (DATA / f"{name}.csv.gz" for name in ("mgpu_reduce", "moe-align", "ssim"))
-PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 NUMBERS = ["allocations", "frees", "hits", "driver_allocs", "driver_frees", "map_calls",
            "peak_live_bytes", "peak_held_bytes", "oom_failures", "waits", "memory"]
 FRACTIONS = ["hit_rate", "fragmentation", "worst_held_ratio", "modelled_seconds", "host_seconds"]

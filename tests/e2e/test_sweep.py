@@ -10,7 +10,7 @@ import made_traces
 import pytest
 from conftest import COMMAND
 
-PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 
 
 def command(*arguments, env=None):
