@@ -96,6 +96,7 @@ ORIGINALS = {
     "pytorch": ("pytorch",),
     "paddle": (),
     "vmm": ("pytorch-expandable-model",),
+    "pytorch-expandable": ("pytorch-expandable-model",),
 }
 
 
