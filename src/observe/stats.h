@@ -249,13 +249,16 @@ static inline uint64_t stats_site_least(const struct stats_site *site) {
 }
 
 /* A request of the site's that the driver would have rounded to `size` is served from idle memory,
- * or its block freed. Threads' caches need not call it, since they serve and free only what has
- * gone the long way before, of the same site and size. To be called under the pool's lock. */
+ * or its block freed. Threads' caches need not call it for blocks of just the size that is asked:
+ * the first of these goes the long way. To be called by any thread. */
 static inline void stats_site_serves(struct stats_site *site, uint64_t size) {
-    uint64_t units = size / STATS_LEAST_UNIT, least = stats_site_least(site);
-    units = units ? units < UINT32_MAX ? units : UINT32_MAX : 1;
-    if (!least || units < least / STATS_LEAST_UNIT)
-        atomic_store_explicit(&site->least, (uint32_t)units, memory_order_relaxed);
+    uint64_t units = size / STATS_LEAST_UNIT;
+    uint32_t wanted = units ? units < UINT32_MAX ? (uint32_t)units : UINT32_MAX : 1;
+    uint32_t least = atomic_load_explicit(&site->least, memory_order_relaxed);
+    while ((!least || wanted < least) &&
+           !atomic_compare_exchange_weak_explicit(&site->least, &least, wanted,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        continue;
 }
 
 /* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per

@@ -40,12 +40,11 @@ bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block *
  */
 extern const struct lock_follower cache_follower;
 
-/* Keeps an idle block that is kept nowhere yet, and that has served a request of `size`, rounded.
- * False: the store must. */
-bool cache_put(struct pool *pool, struct pool_block *block, size_t size);
-/* To be called before a free of a block that has served a request of `size`, rounded, is counted in
- * its site: merges what the thread's cache has counted apart, so that the site's peak is right. */
-void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, size_t size);
+/* Keeps an idle block that is kept nowhere yet. False: the store must. */
+bool cache_put(struct pool *pool, struct pool_block *block);
+/* To be called before a free of a block is counted in its site: merges what the thread's cache has
+ * counted apart, so that the site's peak is right. */
+void cache_merge_counts_of(const struct pool *pool, struct pool_block *block);
 /* Takes out an idle block of just this site and size, whichever thread has it. NULL: none. */
 struct pool_block *cache_take(struct pool *pool, struct context *context, struct site *site,
                               size_t size);
@@ -53,6 +52,9 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
  * sufficient block of the site, and one of all sites. */
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit);
+/* Brings the context's largest blocks, all that are alike, from caches into its store, unless there
+ * are larger ones. */
+void cache_offer_largest(struct pool *pool, struct context *context);
 /* Brings all blocks of the context that caches keep into its store. */
 void cache_drain(struct pool *pool, struct context *context);
 /* Takes back the unused records that the thread's cache has. NULL: none. */
@@ -64,7 +66,5 @@ void cache_close(struct pool *pool, struct context *context);
 /* The pool is at its end, or a forked child's: nobody looks at its blocks again, and the stats may
  * be another process's. */
 void cache_forget(struct pool *pool);
-/* Whether what caches keep agrees with the blocks' records: for tests. */
-bool cache_is_valid(const struct pool *pool);
 
 #endif

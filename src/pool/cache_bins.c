@@ -8,10 +8,9 @@
 
 enum {
     FEW_CACHES = 4,
-    /* Bins that are looked at for a block to spare, and on the long way in each cache: all of a
-     * thread's thousands might be empty. */
-    MOST_TRIED = 64,
-    MOST_OFFERED = 256,
+    /* Bins that are looked at in a cache for a block to spare: all of a thread's thousands might be
+     * empty. */
+    MOST_TRIED = 256,
     MOST_ALONG = 16, /* blocks that go over to another site at once */
 };
 
@@ -21,29 +20,13 @@ static bool is_worth_it(const struct pool *pool, const struct context *context) 
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
 
-/* Finds the bin of the site's blocks of block_size that have last served requests of `size`, a
- * smaller one. */
-static struct cache_bin *find_oversize(const struct cache_table *table, const struct site *site,
-                                       size_t block_size, size_t size) {
-    for (unsigned at = cache_table_from(table, block_size); at < table->used_count; at++) {
-        struct cache_bin *bin = cache_table_at(table, at);
-        if (bin->block_size != block_size)
-            break;
-        if (bin->site == site && bin->size == (size | 1))
-            return bin;
-    }
-    return NULL;
-}
-
-struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size) {
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block) {
     cache_check_locked(cache);
-    const struct cache_table *table = &cache->table;
-    struct cache_bin *bin = size == block->size
-                                ? cache_table_find(table, block->site->id, size)
-                                : find_oversize(table, block->site, block->size, size);
+    struct cache_bin *bin = cache_table_find(&cache->table, block->site->id, block->size);
     if (!bin || bin->site != block->site)
         return NULL;
     cache_note_bin(cache, bin, block);
+    cache_table_list(&cache->table, bin);
     return bin;
 }
 
@@ -58,6 +41,7 @@ static bool fetch(struct cache *cache, struct cache_bin *bin) {
             continue;
         struct cache_bin *from = cache_table_find(&other->table, bin->id, bin->size);
         if (from && from->site == bin->site) {
+            cache_table_list(&cache->table, bin);
             bin->head = from->head;
             from->head = NULL;
         }
@@ -66,27 +50,26 @@ static bool fetch(struct cache *cache, struct cache_bin *bin) {
     return bin->head != NULL;
 }
 
+/* The bin of the site's for blocks of that size, if it has one. */
+static struct cache_bin *with_block(const struct cache_table *table, const struct site *site,
+                                    size_t size) {
+    struct cache_bin *bin = cache_table_find(table, site->id, size);
+    return bin && bin->site == site && bin->head ? bin : NULL;
+}
+
 /* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none, or
  * *many, so that it is not soon found. */
 static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
                                   const struct fit *fit, bool *many) {
-    const struct cache_table *table = &cache->table;
-    unsigned first = cache_table_from(table, fit->size);
-    size_t most = cache->pool->keeper->most(fit);
-    struct cache_bin *best = NULL;
-    *many = false;
-    for (unsigned at = first; at < table->used_count; at++) {
-        struct cache_bin *bin = cache_table_at(table, at);
-        if (bin->block_size > most || (*many = at == first + MOST_TRIED))
-            break;
-        if (bin->head && (bin->site == site || (fit->steal && !best))) {
-            best = bin;
-            most = bin->block_size;
-        }
-        if (best && best->site == site)
-            break;
-    }
-    return best;
+    struct cache_walk walk = {
+        .least = fit->size, .most = cache->pool->keeper->most(fit), .tries = MOST_TRIED};
+    struct cache_bin *bin = cache_table_walk(&cache->table, &walk), *own = NULL;
+    while (bin && bin->site != site && !fit->steal)
+        bin = cache_table_walk(&cache->table, &walk);
+    *many = !bin && !walk.tries;
+    if (bin && bin->site != site && bin->size > fit->size)
+        own = with_block(&cache->table, site, bin->size);
+    return own ? own : bin;
 }
 
 /* What is left of the bound on waste. */
@@ -103,17 +86,6 @@ static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) 
     return fit;
 }
 
-bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size) {
-    cache_check_locked(cache);
-    const struct keeper *keeper = cache->pool->keeper;
-    const struct fit fit = fit_now(cache, bytes, size);
-    struct idle_store *store = &cache->context->store;
-    bool many;
-    const struct cache_bin *best = best_bin(cache, site, &fit, &many);
-    return !many && !(best && keeper->serves(best->head, &fit)) &&
-           (!store->count || keeper->least(store, size) > keeper->most(&fit));
-}
-
 /* Looks first at what this thread has freed itself, whichever site had it: another thread's blocks
  * lie in another processor's cache. */
 static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
@@ -122,10 +94,10 @@ static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, 
     struct idle_store *store = &cache->context->store;
     bool many;
     struct cache_bin *best = best_bin(cache, bin->site, &fit, &many);
-    if ((!best || best->block_size > size) && fetch(cache, bin))
+    if ((!best || best->size > size) && fetch(cache, bin))
         return bin;
-    if (!best || (best->block_size > size && store->count &&
-                  cache->pool->keeper->least(store, size) < best->block_size))
+    if (!best ||
+        (best->size > size && store->count && cache->pool->keeper->least(store, size) < best->size))
         return NULL;
     return cache->pool->keeper->serves(best->head, &fit) ? best : NULL;
 }
@@ -141,12 +113,12 @@ static void change_site(struct cache_bin *from, struct cache_bin *to, struct poo
 /* A thread that frees what others allocate, and allocates the same sizes, would take one of these
  * blocks after the other. So the more often it comes, the more go along with the first, unless they
  * are taken back. */
-static void take_along(const struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
+static void take_along(struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
     for (unsigned i = 0; i < to->along && from->head; i++) {
         struct pool_block *block = cache_pop(from);
         change_site(from, to, block);
         cache_note_bin(cache, to, block);
-        cache_push(to, block);
+        cache_push(cache, to, block);
     }
     to->along = to->along < MOST_ALONG / 2 ? 2 * to->along + 1 : MOST_ALONG;
     from->along = 0;
@@ -171,6 +143,47 @@ struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin,
     cache->sums[SUM_over] += block->size - size;
     quick_count_hit(cache, bin, bytes, block->size);
     return block;
+}
+
+struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
+                                      size_t size, bool *none) {
+    cache_check_locked(cache);
+    const struct keeper *keeper = cache->pool->keeper;
+    struct idle_store *store = &cache->context->store;
+    size_t kept = store->count ? keeper->least(store, size) : SIZE_MAX;
+    if (kept == SIZE_MAX && !cache_table_reaches(&cache->table, size)) {
+        *none = true;
+        return NULL;
+    }
+    const struct fit fit = fit_now(cache, bytes, size);
+    bool many;
+    struct cache_bin *from = best_bin(cache, site, &fit, &many), *to = NULL;
+    bool serves = from && keeper->serves(from->head, &fit);
+    *none = !many && !serves && kept > keeper->most(&fit);
+    if (serves && from->size <= kept)
+        to = cache_table_find(&cache->table, site->id, from->size);
+    if (!to || to->site != site)
+        return NULL;
+    struct pool_block *block = cache_pop(from);
+    if (from->site != site) {
+        change_site(from, to, block);
+        cache->sums[SUM_stolen]++;
+    }
+    cache_note_bin(cache, to, block);
+    quick_make_live(block, bytes);
+    cache->sums[SUM_over] += block->size - size;
+    quick_count_hit(cache, to, bytes, block->size);
+    stats_site_serves(site->stats, size);
+    return block;
+}
+
+struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size) {
+    cache_check_locked(cache);
+    const struct cache_site *known = cache_place_for(cache, id);
+    bool none;
+    return known->site && known->id == id && size
+               ? cache_serve_larger(cache, known->site, bytes, size, &none)
+               : NULL;
 }
 
 /* Adds to the site's what the bin has counted apart, and sets that to zero. */
@@ -198,12 +211,12 @@ void cache_merge_counts(struct cache_bin *bin) {
         site->peak_live_bytes = peak;
 }
 
-void cache_merge_counts_of(const struct pool *pool, struct pool_block *block, size_t size) {
+void cache_merge_counts_of(const struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct cache *own = cache_mine.cache;
     struct cache_bin *bin = NULL;
     if (own && own->pool == pool && own->context == block->context && own->bins_apart)
-        bin = cache_find_bin_for(own, block, size);
+        bin = cache_find_bin_for(own, block);
     if (bin)
         cache_merge_counts(bin);
 }
@@ -259,20 +272,21 @@ BY_POINTER static bool is_used(struct cache_bin *bin, void *cache) {
     return !is_at_rest(bin) || stays_when_drained(bin, cache);
 }
 
-/* Called before a bin is added: half of the places at most are to be used, so that few bins lie
- * outside of their pair. Before the table grows, bins that are empty and unused go; once it can
- * grow no more, so do those with blocks that nobody asks for, after so many calls that each could
- * have been used. */
+/* Called before a bin is added: a quarter of the places at most are to be used, and half of the
+ * largest table's, so that few bins lie outside of their pair. Before the table grows, bins that
+ * are empty and unused go; once it can grow no more, so do those with blocks that nobody asks for,
+ * after so many calls that each could have been used. */
 static void make_room(struct cache *cache) {
     struct cache_table *table = &cache->table;
-    if (table->used_count < table->count / 2)
+    bool may_grow = cache_table_may_grow(table);
+    if (table->used_count < table->count / (may_grow ? 4 : 2))
         return;
-    if (cache_table_may_grow(table)) {
-        if (++cache->bins_asked < table->count / 8)
+    if (may_grow) {
+        if (++cache->bins_asked < table->count / 16)
             return;
         cache->bins_asked = 0;
         cache_table_filter(table, has_block_or_is_used, cache);
-        if (table->used_count >= table->count / 8 * 3)
+        if (table->used_count >= table->count / 16 * 3)
             cache_table_grow(table);
     } else if (cache->served - cache->swept >= (uint64_t)2 * table->used_count) {
         cache->swept = cache->served;
@@ -280,21 +294,14 @@ static void make_room(struct cache *cache) {
     }
 }
 
-/* A bin for the site's blocks of that size which serve requests of `size`. NULL: there is no place
- * for it, or no host memory. */
-static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size,
-                                  size_t block_size) {
+/* A bin for the site's blocks of that size. NULL: there is no place for it, or no host memory. */
+static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size) {
     struct cache **counting = &site->record->counting;
     if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
         *counting = cache;
     make_room(cache);
     struct stats_site *stats = *counting == cache ? site->stats : calloc(1, sizeof *stats);
-    const struct cache_bin bin = {.id = site->id,
-                                  .size = size | (size != block_size),
-                                  .block_size = block_size,
-                                  .over = block_size - size,
-                                  .site = site,
-                                  .stats = stats};
+    const struct cache_bin bin = {.id = site->id, .size = size, .site = site, .stats = stats};
     struct cache_bin *made = stats ? cache_table_add(&cache->table, &bin) : NULL;
     if (made)
         cache->bins_apart += stats != site->stats;
@@ -303,7 +310,7 @@ static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t
     return made;
 }
 
-bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
+bool cache_put(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     const struct pool_config *config = &pool->config;
     if (!block->context->keeper->take_same || bounds_ask_at_frees(config) ||
@@ -312,26 +319,26 @@ bool cache_put(struct pool *pool, struct pool_block *block, size_t size) {
     if (!is_worth_it(pool, block->context))
         return false;
     struct cache *cache = cache_own(pool, block->context);
-    struct cache_bin *bin = cache ? cache_find_bin_for(cache, block, size) : NULL;
-    if (cache && !bin && (bin = make_bin(cache, block->site, size, block->size)))
+    struct cache_bin *bin = cache ? cache_find_bin_for(cache, block) : NULL;
+    if (cache && !bin && (bin = make_bin(cache, block->site, block->size)))
         cache_note_bin(cache, bin, block);
     if (bin)
-        cache_push(bin, block);
+        cache_push(cache, bin, block);
     return bin != NULL;
 }
 
 /* The site's bin for blocks of just that size. */
 static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
     struct cache_bin *bin = cache_table_find(&cache->table, site->id, size);
-    return bin && bin->site == site ? bin : make_bin(cache, site, size, size);
+    return bin && bin->site == site ? bin : make_bin(cache, site, size);
 }
 
 /* Moves all of a bin's blocks: the next requests are likely for these. */
-static void move_all(struct cache_bin *from, const struct cache *cache, struct cache_bin *to) {
+static void move_all(struct cache_bin *from, struct cache *cache, struct cache_bin *to) {
     while (from->head) {
         struct pool_block *block = cache_pop(from);
         cache_note_bin(cache, to, block);
-        cache_push(to, block);
+        cache_push(cache, to, block);
     }
 }
 
@@ -345,7 +352,7 @@ static struct cache_bin *refill(struct pool *pool, struct cache *cache, struct s
         pool->keeper->give(store, block);
     for (; bin && block; block = pool->keeper->take_same(store, site, size)) {
         cache_note_bin(cache, bin, block);
-        cache_push(bin, block);
+        cache_push(cache, bin, block);
     }
     return bin;
 }
@@ -375,10 +382,6 @@ struct pool_block *cache_take(struct pool *pool, struct context *context, struct
     return has_block(bin, site) ? cache_pop(bin) : NULL;
 }
 
-static bool is_better(const struct cache_bin *bin, const struct cache_bin *best) {
-    return bin->head && (!best || bin->block_size < best->block_size);
-}
-
 void cache_offer(struct pool *pool, struct context *context, const struct site *site,
                  const struct fit *fit) {
     lock_check_held(LOCK_POOL);
@@ -388,29 +391,44 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
     /* No block is taken from a thread that goes on using its own: it would be short of one, take
      * one from another in turn, and so on for ever. Allocating one block more costs less. */
     const struct cache *mine = cache_own(pool, context);
-    size_t most = pool->keeper->most(fit);
+    size_t most = 0;
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
-        const struct cache_table *table = &cache->table;
-        if (cache->context != context)
+        if (cache->context != context || !cache_table_reaches(&cache->table, fit->size))
             continue;
-        unsigned first = cache_table_from(table, fit->size);
-        for (unsigned at = first; at < table->used_count && at - first < MOST_OFFERED; at++) {
-            struct cache_bin *bin = cache_table_at(table, at);
-            if (bin->block_size > most)
-                break;
-            if (cache != mine && !is_at_rest(bin))
+        most = most ? most : pool->keeper->most(fit);
+        struct cache_walk walk = {.least = fit->size, .most = most, .tries = MOST_TRIED};
+        struct cache_bin *bin;
+        while ((bin = cache_table_walk(&cache->table, &walk))) {
+            bool owned = bin->site == site;
+            if ((cache != mine && !is_at_rest(bin)) || !(owned || fit->steal))
                 continue;
-            if (is_better(bin, best))
+            if (!best || bin->size < most)
                 best = bin;
-            if (bin->site == site && is_better(bin, own))
+            if (owned && (!own || bin->size < most))
                 own = bin;
+            walk.most = most = bin->size; /* a larger one would waste more */
         }
     }
-    if (own && own != best)
+    if (own && own != best && own->size == most)
         pool->keeper->give(&context->store, cache_pop(own));
     if (best)
         pool->keeper->give(&context->store, cache_pop(best));
+}
+
+void cache_offer_largest(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct pool_block *kept = context->keeper->largest(&context->store);
+    size_t least = kept ? kept->size : 0;
+    for (int i = 0; i < pool->cache_count; i++) {
+        struct cache *cache = pool->caches[i];
+        struct cache_bin *bin;
+        while (cache->context == context && (bin = cache_table_largest(&cache->table)) &&
+               bin->size >= least) {
+            least = bin->size;
+            empty(bin, cache);
+        }
+    }
 }
 
 void cache_drain(struct pool *pool, struct context *context) {

@@ -75,7 +75,7 @@ static bool keep_here(struct cache *cache, struct cache_bin *bin, struct pool_bl
     }
     size_t bytes = block->requested;
     block->requested = 0;
-    cache_push(bin, block);
+    cache_push(cache, bin, block);
     quick_count_free(cache, bin, bytes);
     cache->asking--;
     cache->waited++;

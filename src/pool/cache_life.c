@@ -149,9 +149,10 @@ static struct cache *find_cache(const struct pool *pool, const struct context *c
     return NULL;
 }
 
-struct cache *cache_own(struct pool *pool, struct context *context) {
+/* Lock held. */
+__attribute__((noinline)) static struct cache *find_own(struct pool *pool, struct context *context,
+                                                        uintptr_t key) {
     lock_check_held(LOCK_POOL);
-    uintptr_t key = cache_key(pool, context->handle);
     struct cache_mine *place = place_of(key);
     struct cache *cache = place->cache;
     if (cache && place->key == key && cache->pool == pool && cache->context == context)
@@ -169,6 +170,14 @@ struct cache *cache_own(struct pool *pool, struct context *context) {
     if (cache)
         *place = cache_mine = (struct cache_mine){key, cache, thread_number()};
     return cache;
+}
+
+struct cache *cache_own(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    uintptr_t key = cache_key(pool, context->handle);
+    struct cache *cache = cache_mine.cache;
+    bool last = cache && cache_mine.key == key && cache->pool == pool && cache->context == context;
+    return last ? cache : find_own(pool, context, key);
 }
 
 bool cache_is_asking(const struct pool *pool) {

@@ -17,29 +17,44 @@ static bool is_any_freed(const struct pool *pool, const struct cache *own) {
 /* Whether an earlier call has found out that nothing idle serves, and nothing has become idle
  * since. */
 static bool is_known_to_miss(const struct cache *cache, const struct cache_site *known,
-                             uintptr_t site, size_t bytes, size_t size) {
+                             uintptr_t site, size_t bytes) {
     return known->id == site && known->bytes == bytes && known->stamp == cache_stamp(cache) &&
-           size <= cache->may_grow;
+           known->size <= cache->may_grow;
 }
 
-/* Whether nothing idle serves, and nothing need be given back or asked before memory grows. */
-__attribute__((noinline)) static bool may_miss(const struct pool *pool, struct cache *cache,
-                                               struct cache_site *known, uintptr_t site,
-                                               size_t bytes) {
-    size_t size = round_physical(bytes);
-    if (!known->site || known->id != site || !size || size > known->site->largest_missed)
-        return false; /* the keeper learns of a size larger than all before */
-    if (cache->nothing_idle
-            ? is_any_freed(pool, cache)
-            : size > cache->may_grow || !cache_fits_none(cache, known->site, bytes, size))
-        return false;
+enum look {
+    LOOK_NOTHING, /* nothing serves, and nothing need be given back or asked before memory grows */
+    LOOK_SERVED,
+    LOOK_ELSEWHERE, /* not for the cache */
+};
+
+/* Looks for a block that serves, which goes live: *pointer. Cache locked. */
+static enum look look(const struct pool *pool, struct cache *cache, struct cache_site *known,
+                      uintptr_t site, CUdeviceptr *pointer, size_t bytes, size_t size) {
+    cache_check_locked(cache);
+    if (!known->site || known->id != site || !size)
+        return LOOK_ELSEWHERE;
+    if (!cache->nothing_idle || is_any_freed(pool, cache)) {
+        bool none;
+        const struct pool_block *block = cache_serve_larger(cache, known->site, bytes, size, &none);
+        if (block) {
+            *pointer = block->pointer;
+            return LOOK_SERVED;
+        }
+        if (!none || !cache->alone || size > cache->may_grow)
+            return LOOK_ELSEWHERE;
+    }
+    /* The keeper learns of a size larger than all before, and each site counts in one cache. */
+    if (size > known->site->largest_missed || known->site->record->counting != cache)
+        return LOOK_ELSEWHERE;
     __atomic_store_n(&known->site->growing, 0, __ATOMIC_RELAXED);
     if (cache->alone) {
         known->bytes = bytes;
+        known->size = size;
         known->stamp = cache_stamp(cache);
         cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
     }
-    return true;
+    return LOOK_NOTHING;
 }
 
 static void count_fresh(struct cache *cache, struct stats_site *site, size_t bytes, size_t size) {
@@ -57,23 +72,15 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     quick_count_growth(cache, bytes, size);
 }
 
-bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
-    lock_check_none();
-    struct cache *cache = cache_mine.cache;
+/* Asks the driver for a request of the site, with a spare record. Not inlined, so that what a look
+ * needs is no burden to calls that need none. Cache locked on entry, not on return. */
+__attribute__((noinline)) static bool ask(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                                          size_t size, struct cache *cache, struct site *own) {
+    cache_check_locked(cache);
     struct context *context = cache->context;
-    struct cache_site *known = cache_place_for(cache, site);
     struct pool_block *block = cache->spare;
-    size_t size = round_physical(bytes);
-    bool known_to_miss = is_known_to_miss(cache, known, site, bytes, size);
-    if (!block || !(known_to_miss || may_miss(pool, cache, known, site, bytes))) {
-        cache_unlock(cache);
-        return false;
-    }
-    struct site *own = known->site;
     cache->spare = block->next;
     cache->asking++;
-    if (known_to_miss)
-        cache->may_grow -= size;
     cache_unlock(cache);
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
@@ -103,4 +110,28 @@ bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t
     count_fresh(cache, own->stats, bytes, size);
     cache_unlock(cache);
     return true;
+}
+
+/* Cache locked on entry, not on return. */
+__attribute__((noinline)) static bool look_and_ask(struct pool *pool, CUdeviceptr *pointer,
+                                                   size_t bytes, struct cache *cache,
+                                                   uintptr_t site) {
+    cache_check_locked(cache);
+    struct cache_site *known = cache_place_for(cache, site);
+    size_t size = round_physical(bytes);
+    enum look found = look(pool, cache, known, site, pointer, bytes, size);
+    if (found == LOOK_NOTHING && cache->spare)
+        return ask(pool, pointer, bytes, size, cache, known->site);
+    cache_unlock(cache);
+    return found == LOOK_SERVED;
+}
+
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
+    lock_check_none();
+    struct cache *cache = cache_mine.cache;
+    const struct cache_site *known = cache_place_for(cache, site);
+    if (!cache->spare || !is_known_to_miss(cache, known, site, bytes))
+        return look_and_ask(pool, pointer, bytes, cache, site);
+    cache->may_grow -= known->size;
+    return ask(pool, pointer, bytes, known->size, cache, known->site);
 }

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 
 enum { CACHE_SITE_BITS = 4 };
+static const uint64_t CACHE_STOP = (uint64_t)1 << 32; /* more than are freed in between */
 
-/* A site that counts in this cache. Unused while `site` is NULL. No idle block serves a request of
- * `bytes` while `stamp` is cache_stamp(). */
+/* Unused while `site` is NULL. No idle block serves a request of `bytes`, rounded to `size`, while
+ * `stamp` is cache_stamp(). */
 struct cache_site {
-    uintptr_t id;
+    _Alignas(64) uintptr_t id;
     struct site *site;
-    size_t bytes;
+    size_t bytes, size;
     uint64_t stamp;
 };
 
@@ -48,7 +49,7 @@ struct cache {
     struct pool_block *fresh;      /* live, new: for the ledger and the map */
     struct pool_block *spare;      /* unused records */
     struct fit fit;                /* while stopped: what may serve a request; surplus in all */
-    uint64_t stops;                /* while stopped: how often it was */
+    uint64_t stops;                /* while stopped: how often it was, times CACHE_STOP */
     uint64_t may_grow;             /* bytes that it may get from the driver while alone */
     uint64_t renewed_ns;           /* when its budget last sent a call the long way */
     uint64_t rests_since;          /* while stopped, by the coarse clock; 0: not looked at yet */
@@ -62,7 +63,7 @@ struct cache {
     uint64_t served, swept; /* calls merged; of them, when bins at rest were last looked for */
     struct pool *pool;      /* while stopped */
     struct cache *next_spare;
-    struct cache_site sites[1 << CACHE_SITE_BITS]; /* that have missed, by their ids */
+    struct cache_site sites[1 << CACHE_SITE_BITS]; /* the last to go the long way */
 };
 
 /* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet.
@@ -117,14 +118,19 @@ bool cache_renew(struct cache *cache);
 struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
                                      size_t size);
 
-/* Whether no idle block serves the request of the site: for a cache that is alone. Cache locked. */
-bool cache_fits_none(struct cache *cache, const struct site *site, size_t bytes, size_t size);
+/* A request of a site that has no bin for its size: a larger block, which goes live, if the site
+ * has a bin for such blocks. NULL: there is none, or the policy has to choose. *none: no idle block
+ * serves, if the cache is alone. Cache locked. */
+struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
+                                      size_t size, bool *none);
+/* Such a block for the site of that id, if that has gone the long way lately. Cache locked. */
+struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size);
 static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
     return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
 }
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 static inline uint64_t cache_stamp(const struct cache *cache) {
-    return (cache->stops << 32) + cache->sums[SUM_frees];
+    return cache->stops + cache->sums[SUM_frees];
 }
 
 /* A context is one of a pool. */
@@ -132,9 +138,8 @@ static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
     return (uintptr_t)handle ^ (uintptr_t)pool;
 }
 
-/* The bin for blocks of the block's site and size which have served requests of `size`.
- * NULL: there is none. Cache locked. */
-struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block, size_t size);
+/* The bin for blocks of the block's site and size, listed. NULL: there is none. Cache locked. */
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block);
 
 static inline struct pool_block *cache_pop(struct cache_bin *bin) {
     struct pool_block *block = bin->head;
@@ -143,12 +148,19 @@ static inline struct pool_block *cache_pop(struct cache_bin *bin) {
     return block;
 }
 
-/* Keeps the block, which is idle from now on. */
-static inline void cache_push(struct cache_bin *bin, struct pool_block *block) {
+/* Keeps the block, which is idle from now on, in a listed bin. */
+static inline void cache_push_listed(struct cache_bin *bin, struct pool_block *block) {
     block->next = bin->head;
     block->state = BLOCK_IDLE;
     block->cached = true;
     bin->head = block;
+}
+
+/* The same in any bin of the cache. */
+static inline void cache_push(struct cache *cache, struct cache_bin *bin,
+                              struct pool_block *block) {
+    cache_table_list(&cache->table, bin);
+    cache_push_listed(bin, block);
 }
 
 /* To be called before what is held grows, and when the sums are merged: from their least idle

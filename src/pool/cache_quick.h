@@ -60,7 +60,7 @@ __attribute__((always_inline)) static inline void quick_make_live(struct pool_bl
 __attribute__((always_inline)) static inline void
 quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes) {
     struct stats_site *site = bin->stats;
-    size_t size = bin->block_size;
+    size_t size = bin->size;
     stats_grow(&site->live_blocks, (uint64_t)-1);
     stats_grow(&site->live_bytes, 0 - size);
     __atomic_store_n(&cache->sums[SUM_frees], cache->sums[SUM_frees] + 1,
@@ -68,7 +68,10 @@ quick_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes)
     stats_grow(&cache->shard->sums[SUM_frees], 1);
     quick_count(cache, SUM_in_use, 0 - bytes);
     quick_count(cache, SUM_live, 0 - size);
-    cache->sums[SUM_over] -= bin->over;
+    if (__builtin_expect(size - bytes >= ROUND_SMALL, 0)) { /* else the block is no larger */
+        cache->sums[SUM_over] -= size - round_physical(bytes);
+        stats_site_serves(bin->site->stats, round_physical(bytes));
+    }
 }
 
 /* The cache that may serve a call in the current context, locked; else NULL. */
@@ -112,14 +115,15 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
         quick_make_live(block, bytes);
         *pointer = block->pointer;
         quick_count_hit(cache, bin, bytes, size);
-    } else if (whole && bin && (block = cache_serve_other(cache, bin, bytes, size))) {
+    } else if (whole && (bin || !cache->may_miss) &&
+               (block = bin ? cache_serve_other(cache, bin, bytes, size)
+                            : cache_serve_known(cache, site, bytes, size))) {
         *pointer = block->pointer;
     } else if (cache->may_miss && (whole || !bin)) {
         return QUICK_MISS;
     } else {
-        bool found = bin || cache->table.displaced; /* the whole form may find one */
         cache_unlock(cache);
-        return found && !whole ? QUICK_TRY : QUICK_NO;
+        return whole ? QUICK_NO : QUICK_TRY;
     }
     cache_unlock(cache);
     return QUICK_DONE;
@@ -130,23 +134,23 @@ __attribute__((always_inline)) static inline bool quick_claim(struct pool_block 
     return __atomic_exchange_n(&block->quick_freeable, false, __ATOMIC_ACQUIRE);
 }
 
-/* The bin for the block: mostly the one that it was served from. */
+/* The bin for the block, listed: mostly the one that it was in last. */
 __attribute__((always_inline)) static inline struct cache_bin *
 quick_bin(struct cache *cache, struct pool_block *block, bool whole) {
-    const struct cache_table *table = &cache->table;
+    struct cache_table *table = &cache->table;
     struct cache_bin *bin =
         (struct cache_bin *)((char *)table->bins + (block->bin * sizeof *bin & table->mask));
-    size_t size = round_physical(block->requested);
-    if (__builtin_expect(bin->site == block->site && bin->block_size == block->size &&
-                             bin->over == block->size - size,
-                         1))
+    if (__builtin_expect(bin->listed == block->site && bin->size == block->size, 1))
         return bin;
-    if (whole)
-        return cache_find_bin_for(cache, block, size);
-    bin = cache_table_find_near(table, block->site->id, size); /* none of an oversize block */
-    if (!bin || bin->site != block->site || bin->block_size != block->size)
-        return NULL;
-    cache_note_bin(cache, bin, block);
+    if (bin->site != block->site || bin->size != block->size) {
+        if (whole)
+            return cache_find_bin_for(cache, block);
+        bin = cache_table_find_near(table, block->site->id, block->size);
+        if (!bin || bin->site != block->site)
+            return NULL;
+        cache_note_bin(cache, bin, block);
+    }
+    cache_table_list(table, bin);
     return bin;
 }
 
@@ -173,7 +177,7 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
         cache->deferred = block;
         order_defers();
     } else {
-        cache_push(bin, block);
+        cache_push_listed(bin, block);
         order_owe_quickly();
     }
     quick_count_free(cache, bin, bytes);

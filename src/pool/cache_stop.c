@@ -208,7 +208,7 @@ static void grant(struct pool *pool, struct cache *cache) {
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
     cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
     cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
-    cache->stops++;
+    cache->stops += CACHE_STOP;
     cache->sentinel = cache->defers ? NULL : context->sentinel;
     cache->freeable =
         may_free && (cache->defers || context->sentinel) ? pool->map.table : pointer_table_empty;
@@ -322,34 +322,4 @@ void cache_forget(struct pool *pool) {
         cache_give_back(cache);
     }
     pool->cache_count = pool->active_count = 0;
-}
-
-/* Counts the bin's blocks. */
-static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin, size_t *count) {
-    for (const struct pool_block *block = bin->head; block; block = block->next) {
-        if (block->state != BLOCK_IDLE || !block->cached || block->site != bin->site ||
-            block->size != bin->block_size || block->context != cache->context ||
-            block->quick_freeable)
-            return false;
-        ++*count;
-    }
-    return bin->site ? bin->over == bin->block_size - (bin->size & ~(size_t)1) : !bin->head;
-}
-
-bool cache_is_valid(const struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    size_t kept = 0, marked = 0;
-    const struct pool_block *block;
-    struct ledger_place place = {0};
-    for (int i = 0; i < pool->cache_count; i++) {
-        const struct cache *cache = pool->caches[i];
-        if (!cache_table_is_valid(&cache->table))
-            return false;
-        for (unsigned j = 0; j < cache->table.count; j++)
-            if (!bin_is_valid(cache, &cache->table.bins[j], &kept))
-                return false;
-    }
-    while ((block = ledger_next(pool, &place)))
-        marked += block->cached;
-    return kept == marked;
 }

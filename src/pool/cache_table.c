@@ -11,10 +11,6 @@ static unsigned number_of(const struct cache_table *table, const struct cache_bi
     return (unsigned)(bin - table->bins);
 }
 
-static bool is_oversize(const struct cache_bin *bin) {
-    return bin->size & 1;
-}
-
 static struct cache_bin *reach(const struct cache_table *table, const struct cache_bin *home,
                                unsigned i) {
     return &table->bins[((number_of(table, home) & ~1u) + i) & (table->count - 1)];
@@ -25,15 +21,87 @@ static bool is_near(const struct cache_table *table, const struct cache_bin *bin
     return bin == home || bin == cache_table_beside(home);
 }
 
-struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size) {
-    struct cache_bin *bin = cache_table_find_near(table, id, size), *home;
-    if (bin || !table->displaced)
-        return bin;
-    home = cache_table_home(table, id, size);
+struct cache_bin *cache_table_find_far(const struct cache_table *table, uintptr_t id, size_t size) {
+    const struct cache_bin *home = cache_table_home(table, id, size);
     for (unsigned i = 2; i < REACH; i++)
         if (cache_bin_is(reach(table, home, i), id, size))
             return reach(table, home, i);
     return NULL;
+}
+
+/* The first class from that on, and up to `last`, that has a list; last + 1: there is none. */
+static unsigned next_class(const struct cache_table *table, unsigned class, unsigned last) {
+    while (class <= last) {
+        uint64_t bits = table->classes[class / 64] >> class % 64;
+        if (bits) {
+            class += (unsigned)__builtin_ctzll(bits);
+            break;
+        }
+        class = (class / 64 + 1) * 64;
+    }
+    return class <= last ? class : last + 1;
+}
+
+bool cache_table_reaches(const struct cache_table *table, size_t size) {
+    return next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
+}
+
+/* The bin that the link leads to, with a block: empty ones are taken out of the list. NULL: the
+ * list ends there. */
+static struct cache_bin *follow(struct cache_table *table, unsigned class, uint16_t *link) {
+    while (*link != CACHE_NO_BIN) {
+        struct cache_bin *bin = &table->bins[*link];
+        if (bin->head)
+            return bin;
+        *link = bin->next;
+        bin->listed = NULL;
+    }
+    if (link == &table->first[class])
+        table->classes[class / 64] &= ~((uint64_t)1 << class % 64);
+    return NULL;
+}
+
+struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk) {
+    unsigned last = cache_class(walk->most);
+    if (!walk->link)
+        walk->class = cache_class(walk->least);
+    while (walk->tries) {
+        walk->tries--;
+        if (!walk->link) {
+            walk->class = next_class(table, walk->class, last);
+            if (walk->class > last)
+                return NULL;
+            walk->link = &table->first[walk->class];
+        }
+        struct cache_bin *bin = follow(table, walk->class, walk->link);
+        walk->link = bin ? &bin->next : NULL;
+        walk->class += !bin;
+        if (bin && bin->size >= walk->least)
+            return bin->size <= walk->most ? bin : NULL;
+    }
+    return NULL;
+}
+
+struct cache_bin *cache_table_largest(struct cache_table *table) {
+    struct cache_bin *bin, *found = NULL;
+    for (unsigned word = CACHE_CLASSES / 64; word-- > 0 && !found;)
+        while (table->classes[word] && !found) {
+            unsigned class = word * 64 + 63 - (unsigned)__builtin_clzll(table->classes[word]);
+            uint16_t *link = &table->first[class];
+            for (; (bin = follow(table, class, link)); link = &bin->next)
+                found = bin;
+        }
+    return found;
+}
+
+/* Lists anew after bins have gone, or changed places. */
+static void list_all(struct cache_table *table) {
+    memset(table->classes, 0, sizeof table->classes);
+    for (unsigned i = 0; i < table->used_count; i++)
+        cache_table_at(table, i)->listed = NULL;
+    for (unsigned i = 0; i < table->used_count; i++)
+        if (cache_table_at(table, i)->head)
+            cache_table_list(table, cache_table_at(table, i));
 }
 
 static bool init(struct cache_table *table, unsigned count) {
@@ -54,12 +122,11 @@ bool cache_table_init(struct cache_table *table) {
     return init(table, FIRST_BINS);
 }
 
-/* Oversize bins, which no request looks for, leave the pairs to others. */
 static struct cache_bin *find_place(const struct cache_table *table, const struct cache_bin *bin) {
     struct cache_bin *home = cache_table_home(table, bin->id, bin->size);
-    if (!is_oversize(bin) && !home->site)
+    if (!home->site)
         return home;
-    for (unsigned i = is_oversize(bin) ? 2 : 0; i < REACH; i++)
+    for (unsigned i = 0; i < REACH; i++)
         if (!reach(table, home, i)->site)
             return reach(table, home, i);
     return NULL;
@@ -69,8 +136,13 @@ static struct cache_bin *put(struct cache_table *table, const struct cache_bin *
     struct cache_bin *place = find_place(table, bin);
     if (!place)
         return NULL;
+    bool spills = place->spills;
     *place = *bin;
-    table->displaced += !is_oversize(place) && !is_near(table, place);
+    place->spills = spills;
+    if (!is_near(table, place)) {
+        reach(table, cache_table_home(table, bin->id, bin->size), 0)->spills = true;
+        table->displaced++;
+    }
     return place;
 }
 
@@ -90,31 +162,17 @@ bool cache_table_grow(struct cache_table *table) {
         }
         larger.used[larger.used_count++] = (uint16_t)number_of(&larger, place);
     }
+    list_all(&larger);
     free(table->memory);
     *table = larger;
     return true;
-}
-
-unsigned cache_table_from(const struct cache_table *table, size_t block_size) {
-    unsigned low = 0, high = table->used_count;
-    while (low < high) {
-        unsigned middle = (low + high) / 2;
-        if (table->bins[table->used[middle]].block_size < block_size)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
 }
 
 struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin) {
     struct cache_bin *place = put(table, bin);
     if (!place)
         return NULL;
-    unsigned at = cache_table_from(table, bin->block_size);
-    memmove(&table->used[at + 1], &table->used[at], (table->used_count - at) * sizeof *table->used);
-    table->used[at] = (uint16_t)number_of(table, place);
-    table->used_count++;
+    table->used[table->used_count++] = (uint16_t)number_of(table, place);
     return place;
 }
 
@@ -127,24 +185,46 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
             table->used[kept++] = table->used[i];
             continue;
         }
-        table->displaced -= !is_oversize(bin) && !is_near(table, bin);
-        *bin = (struct cache_bin){0};
+        table->displaced -= !is_near(table, bin);
+        *bin = (struct cache_bin){.spills = bin->spills};
     }
     table->used_count = kept;
+    for (unsigned i = 0; !table->displaced && i < table->count; i++)
+        table->bins[i].spills = false;
+    list_all(table);
+}
+
+/* Counts the bins that are listed, each in its class and by size. SIZE_MAX: one is not. */
+static size_t count_listed(const struct cache_table *table) {
+    size_t listed = 0;
+    for (unsigned class = 0; class < CACHE_CLASSES; class ++) {
+        bool some = table->classes[class / 64] >> class % 64 & 1;
+        size_t before = 0;
+        for (uint16_t at = some ? table->first[class] : CACHE_NO_BIN; at != CACHE_NO_BIN;
+             at = table->bins[at].next) {
+            const struct cache_bin *bin = &table->bins[at];
+            if (!bin->site || bin->listed != bin->site || cache_class(bin->size) != class ||
+                bin->size < before || ++listed > table->used_count)
+                return SIZE_MAX;
+            before = bin->size;
+        }
+    }
+    return listed;
 }
 
 bool cache_table_is_valid(const struct cache_table *table) {
     unsigned with_site = 0, displaced = 0;
-    size_t before = 0;
+    size_t listed = 0;
     for (unsigned i = 0; i < table->count; i++)
         with_site += table->bins[i].site != NULL;
     for (unsigned at = 0; at < table->used_count; at++) {
         const struct cache_bin *bin = cache_table_at(table, at);
-        if (!bin->site || bin->block_size < before ||
-            (!is_oversize(bin) && cache_table_find(table, bin->id, bin->size) != bin))
+        if (!bin->site || cache_table_find(table, bin->id, bin->size) != bin ||
+            (bin->head && !bin->listed))
             return false;
-        before = bin->block_size;
-        displaced += !is_oversize(bin) && !is_near(table, bin);
+        listed += bin->listed != NULL;
+        displaced += cache_table_find_near(table, bin->id, bin->size) != bin;
     }
-    return with_site == table->used_count && displaced == table->displaced;
+    return with_site == table->used_count && displaced == table->displaced &&
+           count_listed(table) == listed;
 }

@@ -3,33 +3,56 @@
 #define POOLCUDA_POOL_CACHE_TABLE_H
 
 #include "pool/context.h"
+#include "round.h"
 
-/* The idle blocks of one site and size, which have last served requests of one rounded size: of
- * their own, or of a smaller one (an oversize bin). Unused while site is NULL.
- * Invariant: `head` is a list through `next`; its blocks have that block_size and that site;
- * over is block_size less what is served, which is `size`, with the lowest bit set if over is not
- * 0: so no request finds an oversize bin without looking for one. */
+enum {
+    CACHE_CLASSES = 512,
+    CACHE_CLASS_BITS = 4, /* of a size, below its highest one, that tell classes apart */
+    CACHE_NO_BIN = 0xffff
+};
+
+/* The idle blocks of one site and size, whatever the sizes of the requests that they have served.
+ * Unused while site is NULL.
+ * Invariant: `head` is a list through `next`; its blocks have that size and that site; only a
+ * listed bin has blocks. */
 struct cache_bin {
     _Alignas(64) uintptr_t id; /* site_id() of the site */
-    size_t size, block_size, over;
+    size_t size;
     struct pool_block *head;
     struct site *site;
+    struct site *listed;      /* the site if the bin is in its class's list, else NULL */
     struct stats_site *stats; /* the site's own, if its record has us `counting`; else ours */
     uint32_t seen_hits; /* hits of stats, when somebody last asked whether the bin is at rest */
-    uint32_t along;     /* how many were taken of another site's bin at once, the last time */
+    uint16_t along;     /* how many were taken of another site's bin at once, the last time */
+    uint16_t next;      /* place of the next in the class's list, or CACHE_NO_BIN */
+    bool spills; /* of the first of a pair: bins may lie farther away whose hashes point here */
 };
-_Static_assert(sizeof(struct cache_bin) == 64, "one cache line");
+_Static_assert(sizeof(struct cache_bin) == 64, "a cache line of its own");
 
 /* Bins are found under the cache's lock, and change places only while all caches are stopped.
  * Invariant: `bins` has `count` entries, a power of two, and mask is the offset in bytes of the
- * last; `used` lists those with a site, those of smaller blocks first; all but oversize bins lie
- * within reach of where their hash points, `displaced` of them not in the pair there. */
+ * last; `used` has the places of those with a site; all lie within reach of where their hash
+ * points, `displaced` of them not in the pair there. Bins that may have blocks are listed by
+ * classes of sizes, smaller ones first: `first` is the place of a class's first one where its bit
+ * is set in `classes`. A bin whose last block is taken stays listed until a walk comes by. */
 struct cache_table {
     struct cache_bin *bins;
     size_t mask;
     unsigned count, used_count, displaced;
     uint16_t *used;
     void *memory; /* of both, as malloc gave it */
+    uint64_t classes[CACHE_CLASSES / 64];
+    uint16_t first[CACHE_CLASSES];
+};
+
+/* A walk along the bins with blocks of at least `least` and at most `most` bytes, which may shrink
+ * between two steps, the smallest first. tries: bins that may still be looked at. The rest is the
+ * walk's own. */
+struct cache_walk {
+    size_t least, most;
+    unsigned tries;
+    unsigned class;
+    uint16_t *link;
 };
 
 static inline uint64_t cache_mix(uint64_t word) {
@@ -47,7 +70,7 @@ static inline struct cache_bin *cache_table_beside(const struct cache_bin *bin) 
     return (struct cache_bin *)((uintptr_t)bin ^ sizeof *bin);
 }
 
-/* Number `at`, below used_count, of those with a site: by their blocks' sizes. */
+/* Number `at`, below used_count, of those with a site. */
 static inline struct cache_bin *cache_table_at(const struct cache_table *table, unsigned at) {
     return &table->bins[table->used[at]];
 }
@@ -68,8 +91,56 @@ static inline struct cache_bin *cache_table_find_near(const struct cache_table *
     return bin;
 }
 
+/* Whether bins may lie farther away whose hashes point to this pair. */
+static inline bool cache_table_spills(const struct cache_bin *home) {
+    return ((const struct cache_bin *)((uintptr_t)home & ~sizeof *home))->spills;
+}
+
+/* The bin if it is not in the pair where its hash points, else NULL. */
+struct cache_bin *cache_table_find_far(const struct cache_table *table, uintptr_t id, size_t size);
+
 /* Looks in the whole table. NULL: there is none. */
-struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size);
+static inline struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id,
+                                                 size_t size) {
+    struct cache_bin *bin = cache_table_find_near(table, id, size);
+    bool far = !bin && cache_table_spills(cache_table_home(table, id, size));
+    return far ? cache_table_find_far(table, id, size) : bin;
+}
+
+/* So many classes for each power of two, and one for all sizes beyond the last. */
+static inline unsigned cache_class(size_t size) {
+    size_t units = size / ROUND_SMALL;
+    unsigned bits = 64 - (unsigned)__builtin_clzll(units | 1);
+    unsigned octave = bits > CACHE_CLASS_BITS + 1 ? bits - CACHE_CLASS_BITS - 1 : 0;
+    size_t class = ((size_t)octave << CACHE_CLASS_BITS) + (units >> octave);
+    return class < CACHE_CLASSES ? (unsigned)class : CACHE_CLASSES - 1;
+}
+
+/* To be called before a bin of the table that may not be listed is given a block. In each file that
+ * calls it, since the compiler sees there which registers it leaves alone (cache_quick.h). */
+__attribute__((noinline, unused)) static void cache_table_list(struct cache_table *table,
+                                                               struct cache_bin *bin) {
+    if (bin->listed)
+        return;
+    unsigned class = cache_class(bin->size);
+    uint64_t bit = (uint64_t)1 << class % 64;
+    uint16_t *link = &table->first[class];
+    if (!(table->classes[class / 64] & bit))
+        *link = CACHE_NO_BIN;
+    table->classes[class / 64] |= bit;
+    while (*link != CACHE_NO_BIN && table->bins[*link].size < bin->size)
+        link = &table->bins[*link].next;
+    bin->next = *link;
+    *link = (uint16_t)(bin - table->bins);
+    bin->listed = bin->site;
+}
+
+/* Whether a listed bin may have blocks of at least that size. */
+bool cache_table_reaches(const struct cache_table *table, size_t size);
+/* The next bin with a block; NULL: there is none, or no tries are left. */
+struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk);
+/* The bin with the largest blocks; NULL: no bin has any. */
+struct cache_bin *cache_table_largest(struct cache_table *table);
 
 /* All functions below are called with all caches stopped. */
 
@@ -79,13 +150,12 @@ bool cache_table_init(struct cache_table *table);
 bool cache_table_may_grow(const struct cache_table *table);
 /* Makes twice as many places. False without host memory. */
 bool cache_table_grow(struct cache_table *table);
-/* Copies the bin, which has a site, to an unused place; NULL: there is none within reach. */
+/* Copies the bin, which has a site and no blocks, to an unused place; NULL: there is none within
+ * reach. */
 struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin);
 /* Makes the bins unused for which keeps() is false. */
 void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
                         void *data);
-/* The first in `used` whose blocks have at least that size: used_count if there is none. */
-unsigned cache_table_from(const struct cache_table *table, size_t block_size);
 /* For tests: whether the invariant holds. */
 bool cache_table_is_valid(const struct cache_table *table);
 

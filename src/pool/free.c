@@ -207,7 +207,7 @@ CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
 static void count_free(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     const struct context *context = block->context;
-    cache_merge_counts_of(pool, block, context->keeper->round(block->requested));
+    cache_merge_counts_of(pool, block);
     source_note_size(context, block->site, block->requested);
     context->device->frees++;
 }

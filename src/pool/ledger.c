@@ -38,6 +38,8 @@ static void note_pool_peaks(struct pool *pool, uint64_t live) {
         }
     raise(&pool->peak_live, live);
     raise(&pool->peak_held, held);
+    stats_set(STATS_peak_live_bytes, pool->peak_live);
+    stats_set(STATS_peak_held_bytes, pool->peak_held);
 }
 
 void ledger_note_peaks(struct pool *pool, struct device *device, uint64_t in_use, uint64_t live,
@@ -46,6 +48,10 @@ void ledger_note_peaks(struct pool *pool, struct device *device, uint64_t in_use
     raise(&device->peak_in_use, device->in_use + in_use);
     raise(&device->peak_live, device->live + live);
     raise(&device->peak_held, device->held);
+    if (device->stats) {
+        stats_write(&device->stats->peak_live, device->peak_live);
+        stats_write(&device->stats->peak_held, device->peak_held);
+    }
     decay_note_idle(device, (int64_t)(device_idle(device) - taken));
     if (device->memory == POOL_DEVICE)
         note_pool_peaks(pool, live);
@@ -64,14 +70,8 @@ static void publish_kind(const struct device *device) {
 void ledger_publish(struct pool *pool, struct device *device) {
     lock_check_held(LOCK_POOL);
     ledger_note_peaks(pool, device, 0, 0, 0);
-    if (device->stats) {
-        stats_set(STATS_peak_live_bytes, pool->peak_live);
-        stats_set(STATS_peak_held_bytes, pool->peak_held);
-        stats_write(&device->stats->peak_live, device->peak_live);
-        stats_write(&device->stats->peak_held, device->peak_held);
-    } else {
+    if (!device->stats)
         publish_kind(device);
-    }
     history_note(device);
 }
 
@@ -478,27 +478,21 @@ static void keep_suballocation(struct pool *pool, struct pool_block *block) {
     ledger_keep(pool, block);
 }
 
-/* size: of the request that the block has served, rounded. */
-static void end_deferral(struct pool *pool, struct pool_block *block, size_t size) {
+void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     if (block->context->keeper->cuts) {
         keep_suballocation(pool, block);
         return;
     }
     block->state = BLOCK_IDLE;
-    if (!cache_put(pool, block, size))
+    if (!cache_put(pool, block))
         block->context->keeper->give(&block->context->store, block);
-}
-
-void ledger_end_deferral(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    end_deferral(pool, block, block->size);
 }
 
 void ledger_make_idle(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    size_t size = block->context->keeper->round(block->requested);
     ledger_make_deferred(pool, block);
-    end_deferral(pool, block, size < block->size ? size : block->size);
+    ledger_end_deferral(pool, block);
 }
 
 void ledger_make_live(struct pool *pool, struct pool_block *block, struct site *site,

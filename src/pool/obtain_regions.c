@@ -18,7 +18,7 @@ static size_t region_size(struct pool *pool, const struct request *request, size
     while (size < least && size <= SIZE_MAX / 2)
         size *= 2;
     if (size > least && size - least > room)
-        size = least + room / ROUND_PAGE * ROUND_PAGE;
+        size = (least + room) / ROUND_PAGE * ROUND_PAGE;
     return size > least ? size : least;
 }
 
@@ -31,8 +31,11 @@ static size_t within_free(struct pool *pool, size_t size, size_t least) {
         return size;
     CUresult result = pool->driver->mem_get_info(&available, &total);
     pool_gate_leave(pool);
-    size_t spare = result == CUDA_SUCCESS && available > least ? (available - least) / 8 * 7 : 0;
-    size_t most = least + spare / ROUND_PAGE * ROUND_PAGE;
+    bool more = result == CUDA_SUCCESS && available > least;
+    size_t spare = more ? (available - least) / 8 * 7 : 0, page = round_up(least, ROUND_PAGE);
+    size_t most = (least + spare) / ROUND_PAGE * ROUND_PAGE;
+    if (most < page) /* the rest of its last page is of use to nobody else */
+        most = more && page <= available ? page : least;
     return size < most ? size : most;
 }
 

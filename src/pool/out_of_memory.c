@@ -1,8 +1,8 @@
-/* Asking the driver for memory, and what is done while it has none. In this order:
+/* What is done for a request while the driver has no memory. In this order:
  *
  *  1. A request that can never be served fails: no idle memory is thrown away for it.
  *  2. What other threads have freed meanwhile, or whose fence has passed, serves if it fits.
- *  3. Contexts that rest give idle memory back, enough for the request, then all (release.c).
+ *  3. Contexts that rest give idle memory back, what the driver lacks, then all (release.c).
  *  4. An idle block serves that is larger than the ratio allows: of contexts that do not rest,
  *     after a moment, and if it is much larger, after a longer one. At once it would be waste that
  *     the program's next request lacks, after 5 a wait for nothing.
@@ -11,53 +11,6 @@
  *
  * Then the error is the driver's. */
 #include "pool/internal.h"
-
-/* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
- * unknown, or if that many rows are more than any address. */
-static bool obtains(const struct request *request) {
-    return request->context->source->obtain && request->site && (!request->pitch || request->size);
-}
-
-__attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *pool,
-                                                                  const struct request *request,
-                                                                  size_t size,
-                                                                  struct obtained *obtained) {
-    const struct pitch_request *pitch = request->pitch;
-    CUresult result;
-    *obtained = (struct obtained){.size = size};
-    if (obtains(request)) {
-        result = request->context->source->obtain(pool, request, size, obtained);
-        if (pitch && result == CUDA_SUCCESS)
-            *pitch->pitch = pitch->known;
-        return result;
-    }
-    if (!pitch)
-        return source_obtain(pool, &request->context->kind, size, obtained);
-    result = pool->driver->mem_alloc_pitch(&obtained->pointer, pitch->pitch, pitch->width,
-                                           pitch->height, pitch->element);
-    obtained->size = *pitch->pitch * pitch->height;
-    if (result == CUDA_SUCCESS)
-        stats_add(STATS_driver_allocs, 1);
-    return result;
-}
-
-/* Kept out of the way of calls that go untimed. */
-__attribute__((noinline)) static CUresult ask_timed(struct pool *pool,
-                                                    const struct request *request, size_t size,
-                                                    struct obtained *obtained) {
-    enum pool_memory memory = request->context->kind.memory;
-    uint64_t began = call_timer_start(STATS_CALL_ALLOC);
-    CUresult result = ask_untimed(pool, request, size, obtained);
-    if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
-        call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory, obtained->size, began);
-    return result;
-}
-
-static CUresult allocate_from_driver(struct pool *pool, const struct request *request, size_t size,
-                                     struct obtained *obtained) {
-    return call_timer_rests(STATS_CALL_ALLOC) ? ask_untimed(pool, request, size, obtained)
-                                              : ask_timed(pool, request, size, obtained);
-}
 
 /* What a request could be served from at best: what can never be had costs no idle memory, and no
  * wait. All of this may be said too high, never too low. */
@@ -100,9 +53,10 @@ static uint64_t slack(const struct device *device) {
     return device->total / 64 < most ? device->total / 64 : most;
 }
 
-/* Whether giving all idle memory up could make room for it beside what the driver has; surely: not
- * only if the driver has more than it says. Lock not held. */
-static bool reach_idle_helps(struct pool *pool, const struct request *request, bool surely) {
+/* Whether giving all idle memory up could make room for it beside what the driver has. *lack: what
+ * is to be given up first; NULL: surely, not only if the driver has more than it says. Lock not
+ * held. */
+static bool reach_idle_helps(struct pool *pool, const struct request *request, size_t *lack) {
     lock_check_none();
     const struct device *device = request->context->device;
     size_t available = 0, total;
@@ -116,7 +70,9 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, b
         result = pool->driver->mem_get_info(&available, &total);
         pool_gate_leave(pool);
     }
-    uint64_t more = surely ? 0 : slack(device);
+    uint64_t more = lack ? slack(device) : 0;
+    if (lack && available < request->size)
+        *lack = request->size - available;
     return result != CUDA_SUCCESS ||
            least_of(request) <= available + most_back(pool, device->ordinal) + more;
 }
@@ -259,7 +215,7 @@ static CUresult try_round(struct search *search, bool *over) {
         *over = room != ROOM_COMING || !wait_a_moment(pool, &search->patience, PATIENCE_FOR_THREAD);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    search->bytes = SIZE_MAX; /* enough for the request did not do: all of it next time */
+    search->bytes = SIZE_MAX; /* what was lacking did not do: all of it next time */
     pool_unlock(pool);
     CUresult result = ask_driver(search, search->request->size);
     pool_lock(pool);
@@ -341,7 +297,7 @@ static CUresult search_memory_pools(struct search *search) {
 /* Everything that needs no wait for the device. What others give may make our own idle memory
  * enough. */
 static CUresult search_at_once(struct search *search, bool ask_others) {
-    bool own = reach_idle_helps(search->pool, search->request, false);
+    bool own = reach_idle_helps(search->pool, search->request, &search->bytes);
     CUresult result = own ? search_own(search) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         result = search_memory_pools(search);
@@ -349,7 +305,7 @@ static CUresult search_at_once(struct search *search, bool ask_others) {
         result = search_others(search);
     if (result != CUDA_ERROR_OUT_OF_MEMORY || own)
         return result;
-    if (reach_idle_helps(search->pool, search->request, false))
+    if (reach_idle_helps(search->pool, search->request, &search->bytes))
         return search_own(search);
     stats_add(STATS_oom_hopeless, 1);
     return result;
@@ -364,7 +320,7 @@ static bool waited(struct search *search) {
     search->pools_gave = held && !search->pools_held;
     if (search->pools_gave)
         return true;
-    if (!(search->all_busy && reach_idle_helps(pool, search->request, true)) && !search->pools_held)
+    if (!(search->all_busy && reach_idle_helps(pool, search->request, NULL)) && !search->pools_held)
         return false;
     pool_lock(pool);
     device->pressure++;
@@ -398,11 +354,9 @@ static void count_outcome(struct pool *pool, const struct search *search, CUresu
         shortage_report(pool, device, search->call, search->request->bytes);
 }
 
-/* Kept out of the way of calls for which the driver has memory. refusal: its first answer. gave:
- * whether some thread has given memory back meanwhile. */
-__attribute__((noinline)) static CUresult
-make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
-                       bool gave, struct pool_block **block, struct obtained *obtained) {
+CUresult make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
+                                bool gave, struct pool_block **block, struct obtained *obtained) {
+    lock_check_none();
     struct search search = {
         .pool = pool,
         .request = request,
@@ -423,21 +377,6 @@ make_room_and_allocate(struct pool *pool, const struct request *request, CUresul
         stats_add(STATS_oom_hopeless, 1);
     count_outcome(pool, &search, result);
     return result == CUDA_ERROR_OUT_OF_MEMORY ? search.refusal : result;
-}
-
-CUresult allocate_or_make_room(struct pool *pool, const struct request *request, size_t first,
-                               struct pool_block **block, struct obtained *obtained) {
-    lock_check_none();
-    *block = NULL;
-    if (first > request->size &&
-        source_obtain(pool, &request->context->kind, first, obtained) == CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    int round = atomic_load(&pool->release_rounds);
-    CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    if (!driver_refused(result))
-        return result;
-    bool gave = round != atomic_load(&pool->release_rounds);
-    return make_room_and_allocate(pool, request, result, gave, block, obtained);
 }
 
 /* Enough for most of what a call other than an allocation may need. */

@@ -135,7 +135,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
 }
 
 static struct pool_block *victim_of(struct pool *pool, struct context *context, bool deferred) {
-    cache_drain(pool, context);
+    cache_offer_largest(pool, context);
     struct pool_block *ready = context->keeper->victim(&context->store);
     return ready || !deferred || !keeper_driver_waits(context->keeper) ? ready
                                                                        : fence_largest(context);
@@ -332,7 +332,7 @@ static void look_at_contexts(struct pool *pool, const struct device *device) {
 /* Whether the context has something that the driver could have back. Lock held. */
 static bool has_idle(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
-    cache_drain(pool, context);
+    cache_offer_largest(pool, context);
     return context->store.unused || context->keeper->victim(&context->store) ||
            context_may_defer(context);
 }

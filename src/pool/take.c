@@ -37,6 +37,16 @@ static inline struct pool_block *take_kept(struct pool *pool, struct context *co
     return block;
 }
 
+/* Makes the site known to the thread's cache; NULL: it has none. Lock held. */
+static struct cache *know_site(struct pool *pool, struct context *context, struct site *site) {
+    lock_check_held(LOCK_POOL);
+    struct cache *cache = context->keeper->take_same ? cache_own(pool, context) : NULL;
+    uintptr_t id = site->id;
+    if (cache)
+        *cache_place_for(cache, id) = (struct cache_site){.id = id, .site = site};
+    return cache;
+}
+
 struct pool_block *pool_take(struct pool *pool, struct context *context, struct site *site,
                              size_t bytes, size_t size) {
     lock_check_held(LOCK_POOL);
@@ -47,8 +57,10 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
         cache_offer(pool, context, site, &fit);
         block = take_kept(pool, context, site, &fit, &how);
     }
-    if (block)
+    if (block) {
+        know_site(pool, context, site);
         hand_out(pool, block, site, bytes, how);
+    }
     return block;
 }
 
@@ -91,14 +103,11 @@ struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *
 /* After a miss of the site: its next misses in this thread may be for cache_miss.c. Lock held. */
 static void prepare_next(struct pool *pool, struct context *context, struct site *site) {
     lock_check_held(LOCK_POOL);
-    struct cache *cache = context->keeper->take_same ? cache_own(pool, context) : NULL;
+    struct cache *cache = know_site(pool, context, site);
     if (!cache)
         return;
     if (!site->record->counting && stats_site_index(site->stats))
         site->record->counting = cache;
-    uintptr_t id = site->id;
-    if (site->record->counting == cache)
-        *cache_place_for(cache, id) = (struct cache_site){.id = id, .site = site};
     /* A thread's first misses go on the long way, where they are timed. */
     if (!cache->spare && call_timers[STATS_CALL_ALLOC].timed >= CALL_TIMER_FIRST)
         cache->spare = ledger_take_records(pool);

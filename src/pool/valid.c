@@ -1,5 +1,5 @@
 /* Whether the pool's records agree with each other: for tests, not part of the preloaded object. */
-#include "pool/internal.h"
+#include "pool/cache_parts.h"
 
 static bool is_kept(const struct pool_block *block) {
     return block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED;
@@ -106,6 +106,36 @@ static bool stats_are_valid(const struct pool *pool) {
            stats_get(STATS_idle_blocks) == idle_blocks;
 }
 
+/* Counts the bin's blocks. */
+static bool bin_is_valid(const struct cache *cache, const struct cache_bin *bin, size_t *count) {
+    for (const struct pool_block *block = bin->head; block; block = block->next) {
+        if (block->state != BLOCK_IDLE || !block->cached || block->site != bin->site ||
+            block->size != bin->size || block->context != cache->context || block->quick_freeable)
+            return false;
+        ++*count;
+    }
+    return bin->site || !bin->head;
+}
+
+/* Lock held. */
+static bool caches_are_valid(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    size_t kept = 0, marked = 0;
+    const struct pool_block *block;
+    struct ledger_place place = {0};
+    for (int i = 0; i < pool->cache_count; i++) {
+        const struct cache *cache = pool->caches[i];
+        if (!cache_table_is_valid(&cache->table))
+            return false;
+        for (unsigned j = 0; j < cache->table.count; j++)
+            if (!bin_is_valid(cache, &cache->table.bins[j], &kept))
+                return false;
+    }
+    while ((block = ledger_next(pool, &place)))
+        marked += block->cached;
+    return kept == marked;
+}
+
 static bool is_valid(struct pool *pool) {
     const struct pool_block *block;
     struct ledger_place place = {0};
@@ -120,7 +150,7 @@ static bool is_valid(struct pool *pool) {
             return false;
         whole++;
     }
-    if (count != pool->map.count || !cache_is_valid(pool))
+    if (count != pool->map.count || !caches_are_valid(pool))
         return false;
     size_t indexed = 0;
     const struct device *device;

@@ -13,8 +13,6 @@
 #include "slurm/task.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <libgen.h>
 #include <limits.h>
 #include <pthread.h>
 #include <pwd.h>
@@ -23,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #pragma GCC visibility push(default)
@@ -185,7 +184,7 @@ static unsigned number(const char *name, unsigned otherwise) {
 
 /* In srun, for a step that is about to start: of one with several components for the one whose
  * thread comes first, whose job and tasks the items are. The first component's job is in the
- * environment, for the tasks as well. */
+ * environment, for the tasks as well, and so is how many tasks all of them have. */
 int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
     uint32_t job, step, tasks = 0;
     bool heterogeneous = getenv("SLURM_HET_SIZE") != NULL;
@@ -195,8 +194,10 @@ int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
         return 0;
     if (spank_get_item(spank, S_JOB_TOTAL_TASK_COUNT, &tasks) != ESPANK_SUCCESS)
         tasks = 0;
-    if (heterogeneous)
+    if (heterogeneous) {
         job = number("SLURM_JOB_ID", job);
+        tasks = number("SLURM_NTASKS", tasks);
+    }
     /* Slurm's, and told to this side of a plugin in no other way; tasks ask for the item. */
     note_step(step_name(job, step, number("SLURM_RESTART_COUNT", 0)), tasks, heterogeneous);
     return 0;
@@ -208,16 +209,15 @@ int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     return 0;
 }
 
-/* Whether tasks that see what this process sees could have made the step's folder. If not, one of
- * them has told the user why. */
-static bool could_pool_here(void) {
-    char above[OPTION_PATH_MAX];
-    if (access(own.site.library, R_OK) != 0)
-        return false;
-    if (access(own.folder, W_OK | X_OK) == 0)
-        return true;
-    format(above, sizeof above, "%s", own.folder);
-    return errno == ENOENT && access(dirname(above), W_OK | X_OK) == 0;
+/* Whether tasks that see what this process sees could have made the step's folder, which is not
+ * there: tried by making it. If not, one of them has told the user why. */
+static bool could_pool_here(const char *path) {
+    bool made = mkdir(own.folder, 0700) == 0, could = false;
+    if (access(own.site.library, R_OK) == 0 && mkdir(path, 0700) == 0)
+        could = rmdir(path) == 0;
+    if (made)
+        rmdir(own.folder);
+    return could;
 }
 
 static bool is_empty(const char *folder) {
@@ -237,7 +237,7 @@ static void tell_step(const struct step *step) {
     format(path, sizeof path, "%s/%s", own.folder, step->folder.text);
     format(name, sizeof name, "step %s", step->name.text);
     if (access(path, R_OK | X_OK) != 0) {
-        if (could_pool_here())
+        if (could_pool_here(path))
             tell_line("%s: no folder %s here: the nodes have it to themselves, or no plugin "
                       "poolcuda_spank.so",
                       name, path);

@@ -10,6 +10,7 @@ import tempfile
 
 import bars
 import counting
+import policies
 
 OPERATIONS = 20000
 TRIES = 3
@@ -53,6 +54,15 @@ def trace_cost(counts, kind="pair"):
     return min(recorded) - counts.get("driver", kind, OPERATIONS).operation()
 
 
+def recorded_cost(counts):
+    """Instructions per operation of the recorded program that takes most, of those at hand."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = {name: f"{folder}/{name}" for name in policies.traces()}
+        runs = [counts.start("driver", "trace", min(policies.operations_of(trace, paths[name]), OPERATIONS), paths[name])
+                for name, trace in policies.traces().items()]
+        return max(run.result().operation() for run in runs)
+
+
 def block_bytes(build, blocks):
     """Bytes of the program's memory that each of so many live blocks takes, beyond what it takes without the pool."""
     pooled, native = (counting.run(build, "workload-driver", "live", 2, blocks, pooled=pooled) for pooled in (True, False))
@@ -76,7 +86,7 @@ def values(counts):
     begin(counts)
     build = counts.build
     found = {"block_bytes": block_bytes(build, BLOCKS), "start_bytes": start_bytes(build) / 1024,
-             "never_device": never_device(build), "trace": trace_cost(counts)}
+             "never_device": never_device(build), "trace": trace_cost(counts), "recorded": recorded_cost(counts)}
     pair, several = (counts.get("driver", kind, OPERATIONS) for kind in ("pair", "set"))
     static = counts.get("static", "pair", OPERATIONS)
     beyond = counts.get("driver", "pair", OPERATIONS, **BEYOND)

@@ -1,7 +1,5 @@
 """micro.py BUILD [--quick]: what the pool costs one thread, in instructions, time and memory, beside other allocators."""
 
-import csv
-import gzip
 import pathlib
 import tempfile
 
@@ -90,24 +88,6 @@ def hit_times_section(build, quick):
         "verdicts": [bars.TIMED["pair_ns"].verdict(all_of(times["pair"]["driver"]).median)], "plots": []}
 
 
-def operations_of(trace, path):
-    """Writes a recorded trace as the lines that workload.c reads: no block is live at the end, sites are numbers."""
-    sites, slots, spare, live, lines = {}, {}, [], {}, []
-    with gzip.open(trace, "rt") as file:
-        for row in csv.DictReader(file):
-            if row["op"] == "A":
-                slot = spare.pop() if spare else len(slots)
-                slots[slot] = True
-                live[row["id"]] = slot
-                lines.append(f"m {slot} {sites.setdefault(row['site'], len(sites))} {row['size']}")
-            elif row["op"] == "F" and row["id"] in live:
-                lines.append(f"f {live[row['id']]}")
-                spare.append(live.pop(row["id"]))
-    lines += [f"f {slot}" for slot in live.values()]
-    pathlib.Path(path).write_text("\n".join(lines) + "\n")
-    return len(lines)
-
-
 def traces_section(build):
     """Instructions per operation of recorded programs, whose mix of sizes and lifetimes no loop has."""
     counts, rows, plotted = counting.Counts(build), [], {}
@@ -115,7 +95,7 @@ def traces_section(build):
     with tempfile.TemporaryDirectory() as folder:
         runs = {}
         for name, trace in policies.traces().items():
-            operations = operations_of(trace, f"{folder}/{name}")
+            operations = policies.operations_of(trace, f"{folder}/{name}")
             for allocator in allocators:
                 runs[name, allocator] = counts.start(allocator, "trace", min(operations, instructions.OPERATIONS),
                                                      f"{folder}/{name}")
@@ -129,7 +109,8 @@ def traces_section(build):
         "intro": "Instructions per operation (malloc or free, hit or miss) of recorded traces, played in rounds with each "
                  "allocator; without the driver's and the runtime's own. The pool's bounds on idle memory hold; the others keep "
                  "all that they ever had.",
-        "columns": ["trace", *(NAMES[name] for name in allocators)], "rows": rows, "verdicts": [],
+        "columns": ["trace", *(NAMES[name] for name in allocators)], "rows": rows,
+        "verdicts": [bars.COUNTED["recorded"].verdict(max(value for _, value in plotted[NAMES["driver"]]))],
         "plots": [{"kind": "bar", "title": "Instructions per operation of recorded programs", "x_label": "",
                    "y_label": "instructions", "log_x": False, "log_y": False, "series": plotted}]}
 

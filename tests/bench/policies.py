@@ -5,6 +5,7 @@ LIMITS is also what tests/e2e/test_replay.py holds the pool to: hit rates and me
 """
 
 import csv
+import gzip
 import json
 import os
 import pathlib
@@ -38,6 +39,24 @@ def traces():
         for path in sorted(folder.glob("*.csv.gz")):
             found.setdefault(path.name.removesuffix(".csv.gz"), path)
     return found
+
+
+def operations_of(trace, path):
+    """Writes a recorded trace as the lines that workload.c reads: no block is live at the end, sites are numbers."""
+    sites, slots, spare, live, lines = {}, {}, [], {}, []
+    with gzip.open(trace, "rt") as file:
+        for row in csv.DictReader(file):
+            if row["op"] == "A":
+                slot = spare.pop() if spare else len(slots)
+                slots[slot] = True
+                live[row["id"]] = slot
+                lines.append(f"m {slot} {sites.setdefault(row['site'], len(sites))} {row['size']}")
+            elif row["op"] == "F" and row["id"] in live:
+                lines.append(f"f {live[row['id']]}")
+                spare.append(live.pop(row["id"]))
+    lines += [f"f {slot}" for slot in live.values()]
+    pathlib.Path(path).write_text("\n".join(lines) + "\n")
+    return len(lines)
 
 
 def replay(command, path, size, preset):

@@ -121,9 +121,11 @@ def processes():
 class Cluster:
     """Started by `with`; behind it nothing runs that it had started."""
 
-    def __init__(self, folder, plugstack, lines=(), network=None):
-        """lines: more of slurm.conf. network: a Network that was entered; without one all nodes have this machine's address."""
+    def __init__(self, folder, plugstack, lines=(), network=None, hasty=False):
+        """lines: more of slurm.conf. network: a Network that was entered; without one all nodes have this machine's address.
+        hasty: a node that does not answer is soon taken for dead, and a job begins again soon: on a busy machine both may go wrong."""
         self.folder, self.plugstack, self.lines, self.network = pathlib.Path(folder), plugstack, lines, network
+        self.patience = 5 if hasty else 600
         self.configuration = self.folder / "slurm.conf"
         self.daemons, self.ports = {}, {}
         self.has_hosts = hosts_can_be_made()
@@ -137,7 +139,8 @@ class Cluster:
             self.start("slurmctld", "slurmctld", "-D", "-i", "-f", self.configuration, before=self.inside())
             for node in NODES:
                 self.start_node(node)
-            guard.wait_for(lambda: self.states() == dict.fromkeys(NODES, "IDLE"), f"all nodes idle, not {self.states()}")
+            guard.wait_for(lambda: self.has_failed() or self.states() == dict.fromkeys(NODES, "IDLE"), "all nodes idle")
+            assert not self.has_failed(), f"{' '.join(self.has_failed())} ended\n{self.logs()}"
         except BaseException:
             self.__exit__()
             raise
@@ -157,6 +160,10 @@ class Cluster:
         if "munged" in self.daemons:
             self.daemons["munged"].terminate()
             self.daemons["munged"].wait()
+
+    def has_failed(self):
+        """The daemons that have ended by themselves."""
+        return [name for name, daemon in self.daemons.items() if daemon.poll() is not None]
 
     def left(self):
         """The processes that belong to this cluster, but for munged: each has its configuration in its environment or its
@@ -181,10 +188,12 @@ class Cluster:
         for number in range(CPUS):
             (self.folder / f"gpu{number}").touch()
         (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-{CPUS - 1}]\n")
+        # Else slurmd looks for a mounted hierarchy to tell which version it is, and does not start where none is.
+        (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         lines = [
             "ClusterName=poolcuda", f"SlurmctldHost={host}({here})", f"SlurmctldPort={controller}",
             # A job is begun again when the credentials of its first run have expired.
-            "SlurmUser=root", "SlurmdUser=root", f"AuthInfo=socket={self.folder}/munge/socket,cred_expire=5",
+            "SlurmUser=root", "SlurmdUser=root", f"AuthInfo=socket={self.folder}/munge/socket,cred_expire={self.patience}",
             f"StateSaveLocation={self.folder}/state", f"SlurmdSpoolDir={self.folder}/spool/%n",
             f"SlurmctldPidFile={self.folder}/slurmctld.pid", f"SlurmdPidFile={self.folder}/%n.pid",
             f"SlurmctldLogFile={self.folder}/logs/slurmctld", f"SlurmdLogFile={self.folder}/logs/%n",
@@ -194,7 +203,7 @@ class Cluster:
             "SelectType=select/cons_tres", "SelectTypeParameters=CR_CPU", "SchedulerType=sched/backfill",
             "SchedulerParameters=bf_interval=1,bf_resolution=1,sched_interval=1,batch_sched_delay=0",
             "SlurmdParameters=config_overrides", "ReturnToService=2", "MpiDefault=none", "KillWait=2", "MessageTimeout=20",
-            "SlurmdTimeout=10", "InactiveLimit=0", "JobRequeue=1", "SwitchType=switch/none", "UnkillableStepTimeout=30",
+            f"SlurmdTimeout={2 * self.patience}", "InactiveLimit=0", "JobRequeue=1", "SwitchType=switch/none", "UnkillableStepTimeout=30",
             "GresTypes=gpu",
             *(f"NodeName={node} NodeHostname={host} NodeAddr={addresses[node]} Port={port} CPUs={CPUS} Gres=gpu:{CPUS} RealMemory=1024"
               for node, port in self.ports.items()),

@@ -22,6 +22,7 @@ ROOT = HERE.parents[1]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")).resolve()
 PLUGIN, LIBRARY, COMMAND = (BUILD / "src" / name for name in ("slurm/poolcuda_spank.so", "interpose/libpoolcuda.so", "cli/poolcuda"))
 SAMPLES, PROGRAMS = BUILD / "samples", BUILD / "tests/programs"
+UNHURRIED = PROGRAMS / "unhurried"
 DRIVER, RUNTIME = BUILD / "subprojects/simcuda/driver", BUILD / "subprojects/simcuda/runtime"
 # Of programs on the simulated GPU.
 SIMULATED = {"LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "SIMCUDA_COST": "0"}
@@ -47,16 +48,18 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def make_cluster():
-    """make_cluster(ARGUMENT..., lines=[LINE...], network=NETWORK): a started cluster, with these arguments behind the plugin's
-    name, of which later ones count, these lines in slurm.conf, and a Network's addresses."""
+    """make_cluster(ARGUMENT..., lines=[LINE...], network=NETWORK, hasty=BOOL): a started cluster, with these arguments behind the
+    plugin's name, of which later ones count; the rest is a Cluster's."""
     started = []
 
-    def make(*arguments, lines=(), network=None):
+    def make(*arguments, **more):
         # Not below pytest's own folder, which other users cannot enter.
         folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-slurm-"))
         folder.chmod(0o755)
+        # Where users other than root may not enter the build folder, they have to find the plugin.
+        plugin = shutil.copy(PLUGIN, folder)
         given = [f"library={LIBRARY}", f"command={COMMAND}", *arguments]
-        cluster = Cluster(folder / "cluster", f"required {PLUGIN} {' '.join(given)}\n", lines, network)
+        cluster = Cluster(folder / "cluster", f"required {plugin} {' '.join(given)}\n", **more)
         cluster.work = folder / "work"
         cluster.work.mkdir()
         cluster.work.chmod(0o777)
@@ -69,6 +72,16 @@ def make_cluster():
         cluster.__exit__()
         shutil.rmtree(cluster.work.parent)
         assert not cluster.left()
+
+
+@pytest.fixture
+def copies():
+    """{file: a copy that all users can read} of what users other than root need."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-copies-"))
+    folder.chmod(0o755)
+    yield {file: pathlib.Path(shutil.copy(file, folder))
+           for file in (LIBRARY, COMMAND, UNHURRIED, DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
+    shutil.rmtree(folder)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import sys
 import guard
 import pytest
 from cluster import USERS
-from conftest import COMMAND, LIBRARY, SAMPLES, SIMULATED
+from conftest import COMMAND, LIBRARY, SAMPLES, SIMULATED, UNHURRIED
 from steps import environment_of, last_lines, ranks_in, report, sbatch, sums
 
 ENV = "/usr/bin/env"
@@ -59,8 +59,15 @@ def test_figures_of_an_earlier_step_with_the_same_number_stay_apart(cluster):
 
 
 @pytest.fixture
-def shared_folder(cluster):
+def for_all(make_cluster, copies):
+    """A cluster whose library all users can read."""
+    return make_cluster(f"library={copies[LIBRARY]}")
+
+
+@pytest.fixture
+def shared_folder(for_all):
     """A folder that all users may write to, and one that is the first user's alone."""
+    cluster = for_all
     shared, own = cluster.work / "shared", cluster.work / "own"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -70,7 +77,8 @@ def shared_folder(cluster):
     return shared, own
 
 
-def test_what_another_user_has_put_in_the_place_of_a_steps_folder_is_not_written_to(cluster, shared_folder):
+def test_what_another_user_has_put_in_the_place_of_a_steps_folder_is_not_written_to(for_all, shared_folder):
+    cluster = for_all
     shared, own = shared_folder
     step = ("srun", f"--poolcuda-stats={shared}", ENV)
 
@@ -111,13 +119,21 @@ def test_nodes_with_a_bad_argument_or_without_the_plugin_do_not_go_unnoticed(clu
                                     "themselves, or no plugin poolcuda_spank.so"]
 
 
-def test_a_folder_without_room_takes_nothing_from_the_program(make_cluster, tmp_path):
-    room = tmp_path / "full"
-    room.mkdir()
-    tmp_path.chmod(0o755)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k,mode=1777", "none", room], capture_output=True, check=False).returncode != 0:
+@contextlib.contextmanager
+def full_file_system(folder, options):
+    """A file system of its own on a folder, for a while."""
+    folder.mkdir()
+    folder.parent.chmod(0o755)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"mode=1777,{options}", "none", folder], capture_output=True, check=False).returncode != 0:
         pytest.skip("nothing can be mounted here")
     try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_a_folder_without_room_takes_nothing_from_the_program(make_cluster, tmp_path):
+    with full_file_system(tmp_path / "full", "size=4k") as room:
         (room / "all").write_bytes(b"x" * 4096)
         cluster = make_cluster()
         native = cluster.run("srun", *WORKING, env=SIMULATED)
@@ -125,8 +141,32 @@ def test_a_folder_without_room_takes_nothing_from_the_program(make_cluster, tmp_
         assert sums(native) == sums(pooled)
         assert poolcuda_lines(pooled)[-1] == f"poolcuda: step 2.0, 1 task: no figures in {room}/2.0: {NO_FIGURES}"
         cluster.__exit__()
-    finally:
-        subprocess.run(["umount", "-l", room], check=True)
+
+
+def test_a_folder_that_has_no_room_for_another_is_told_once_and_the_step_runs_unpooled(make_cluster, tmp_path):
+    with full_file_system(tmp_path / "full", "nr_inodes=1") as room:
+        cluster = make_cluster()
+        done = cluster.run("srun", "-n", 2, f"--poolcuda-stats={room}", *WORKING, env=SIMULATED)
+        assert sum(sums(done).values()) == 2
+        assert poolcuda_lines(done) == [f"poolcuda: {room}: No space left on device; this step runs unpooled"]
+        cluster.__exit__()
+
+
+@pytest.mark.parametrize("full", ["size=4k", "nr_inodes=1"])
+def test_a_full_file_system_on_one_node_costs_the_figures_of_its_ranks_alone(cluster, full):
+    if not cluster.has_hosts:
+        pytest.skip("no namespaces here, and so no file system of a node's own")
+    folder = cluster.work / "figures"
+    folder.mkdir()
+    on_node = ["nsenter", f"--target={cluster.daemons['n2'].pid}", "--mount", "--root"]
+    subprocess.run([*on_node, "mount", "-t", "tmpfs", "-o", full, "none", folder], check=True)
+    subprocess.run([*on_node, "sh", "-c", f"head -c 4096 /dev/zero >{folder}/all"], stderr=subprocess.DEVNULL, check=full.startswith("size"))
+    native = cluster.run("srun", "-N", 3, "--ntasks-per-node=2", *WORKING, env=SIMULATED)
+    pooled = cluster.run("srun", "-N", 3, "--ntasks-per-node=2", f"--poolcuda-stats={folder}", *WORKING, env=SIMULATED)
+    assert sums(native) == sums(pooled) and sum(sums(native).values()) == 6
+    *told, line = poolcuda_lines(pooled)
+    assert len(told) == (2 if full == "size=4k" else 0) and all("cannot be made" in each for each in told), "by the library in these ranks"
+    assert line.startswith("poolcuda: step 2.0, 6 tasks: 4 ranks: ") and ranks_in(folder / "2.0") == [0, 1, 4, 5]
 
 
 def test_a_command_that_fails_is_not_taken_for_ranks_without_figures(make_cluster):
@@ -165,7 +205,7 @@ def test_steps_at_once_in_one_folder_and_a_step_in_a_steps_task_keep_their_figur
 
 def test_programs_of_several_kinds_in_one_step_and_one_that_execs_another_are_told_by_their_ranks(cluster):
     programs, killed = cluster.work / "programs", cluster.work / "killed"
-    killed.write_text(f"#!/bin/sh\n{WORKING[0]} 1000000 &\n"
+    killed.write_text(f"#!/bin/sh\n{UNHURRIED} &\n"
                       f"until {COMMAND} report --brief poolcuda-figures/1.0/rank3.json 2>/dev/null | grep ' of '; do sleep 0.1; done >&2\n"
                       "kill -9 $! $$\n")
     killed.chmod(0o755)
@@ -226,3 +266,18 @@ def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(mak
     folder = cluster.work / "poolcuda-figures/1.0"
     assert line == f"poolcuda: step 1.0, 2 tasks: figures in {folder}; {slow} was ended before it had added them up"
     assert ranks_in(folder) == [0, 1] and report(folder)["counters"]["malloc_calls"]
+
+
+def test_an_interrupt_of_srun_alone_while_figures_are_added_up_takes_nothing_from_the_last_line(make_cluster, tmp_path):
+    started, go, slow = tmp_path / "started", tmp_path / "go", tmp_path / "slow"
+    tmp_path.chmod(0o755)
+    slow.write_text(f"#!/bin/sh\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n")
+    slow.chmod(0o755)
+    cluster = make_cluster(f"command={slow}")
+    step = cluster.start_command("srun", "-n", 2, "--poolcuda", *WORKING, env=SIMULATED, cwd=cluster.work, start_new_session=True)
+    guard.wait_for(started.exists, "the command that adds up")
+    step.send_signal(signal.SIGINT)
+    go.touch()
+    (line,) = [line for line in step.communicate()[0].splitlines() if line.startswith("poolcuda: ")]
+    assert step.returncode == 0 and line.startswith("poolcuda: step 1.0: 2 ranks: ")
+    assert line.endswith(f"; poolcuda report {cluster.work}/poolcuda-figures/1.0")

@@ -10,12 +10,11 @@ import shutil
 import signal
 import socket
 import sys
-import tempfile
 
 import guard
 import pytest
 from cluster import NODES, USERS
-from conftest import COMMAND, DRIVER, LIBRARY, PLUGIN, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED
+from conftest import COMMAND, DRIVER, LIBRARY, PLUGIN, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED, UNHURRIED
 from steps import environment_of, has_ended, last_lines, ranks_in, report, sbatch, states, sums
 
 sys.path.append(str(ROOT / "tests/docs"))
@@ -105,7 +104,7 @@ def test_the_collectives_of_openmpi_with_shared_and_pinned_memory_give_the_same_
     network = request.getfixturevalue("network") if addresses == "own" else None
     cluster = make_cluster(network=network)
     program = cluster.work / "collectives"
-    guard.run(["mpicc", "-O1", "-Wall", "-Werror", ROOT / "tests/cluster/collectives.c", "-o", program, f"-L{RUNTIME}", "-l:libcudart.so.13",
+    guard.run(["mpicc.openmpi", "-O1", "-Wall", "-Werror", ROOT / "tests/cluster/collectives.c", "-o", program, f"-L{RUNTIME}", "-l:libcudart.so.13",
                f"-Wl,-rpath-link,{DRIVER}"], check=True)
     command = ("srun", "--mpi=pmix", "-N", 3, "-n", ranks, "--overcommit")
     # UCX: OpenMPI 4.1's own TCP crashes now and then as MPI begins, not pooled, with an address for each node as well. UCX uses TCP where
@@ -154,14 +153,15 @@ def allocations(file):
 
 def start_working(cluster, *options, ranks):
     """A step of programs that work until they are killed, once each of them has left some figures; and what these were."""
-    step = cluster.start_command("srun", "--poolcuda", "-n", ranks, *options, WORKING, 1000000, env=SIMULATED, cwd=cluster.work)
+    step = cluster.start_command("srun", "--poolcuda", "-n", ranks, *options, UNHURRIED, env=SIMULATED, cwd=cluster.work)
     files = [cluster.work / f"poolcuda-figures/1.0/rank{rank}.json" for rank in range(ranks)]
     for file in files:
         guard.wait_for(lambda file=file: allocations(file) > 100, f"work of {file.name}")
     return step, {file: allocations(file) for file in files}
 
 
-def test_the_last_figures_of_a_node_that_is_killed_are_read(cluster):
+def test_the_last_figures_of_a_node_that_is_killed_are_read(make_cluster):
+    cluster = make_cluster(hasty=True)
     step, before = start_working(cluster, "-N", 3, "--ntasks-per-node=2", "--kill-on-bad-exit=1", ranks=6)
     cluster.kill_node("n2")
     said = step.communicate()[0]
@@ -175,7 +175,7 @@ def test_the_last_figures_of_a_node_that_is_killed_are_read(cluster):
 
 def test_the_figures_of_a_rank_that_is_stopped_are_read_and_the_step_can_be_ended(cluster):
     step, before = start_working(cluster, "-N", 3, ranks=3)
-    rank = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_rank(pid, 1))
+    rank = next(pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if is_rank(cluster, pid, 1))
     os.kill(rank, signal.SIGSTOP)
     guard.wait_for(lambda: all(stat.read_text().rpartition(")")[2].split()[0] == "T"
                                for stat in pathlib.Path(f"/proc/{rank}/task").glob("*/stat")), "all threads of rank 1 stopped")
@@ -190,16 +190,19 @@ def test_the_figures_of_a_rank_that_is_stopped_are_read_and_the_step_can_be_ende
     assert allocations(stopped) >= figures
 
 
-def is_rank(pid, rank):
+def is_rank(cluster, pid, rank):
+    """Whether it is that rank of this cluster: another test may have one of its own."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read().split(b"\0")
-        return f"SLURM_PROCID={rank}".encode() in environment and os.readlink(f"/proc/{pid}/exe") == str(WORKING)
+        marks = f"SLURM_PROCID={rank}".encode(), f"SLURM_CONF={cluster.configuration}".encode()
+        return all(mark in environment for mark in marks) and os.path.samefile(f"/proc/{pid}/exe", UNHURRIED)
     except OSError:
         return False
 
 
-def test_a_job_that_is_requeued_overwrites_nothing(cluster):
+def test_a_job_that_is_requeued_overwrites_nothing(make_cluster):
+    cluster = make_cluster(hasty=True)
     job = sbatch(cluster, f"srun -n 3 --poolcuda {SAMPLES}/varying 2\n"
                           f"[ -n \"$SLURM_RESTART_COUNT\" ] || {{ touch first; sleep 1000; }}\n", "--requeue", "-n", 3)
     guard.wait_for((cluster.work / "first").exists, "the job's first step")
@@ -230,6 +233,15 @@ def test_the_components_of_a_heterogeneous_step_are_pooled_with_one_number_for_e
                            cwd=cluster.work)
         assert ranks_in(cluster.work / f"poolcuda-figures/{job}.0") == list(range(5))
         assert list(last_lines(done.stderr)) == [f"{job}.0"] and last_lines(done.stderr)[f"{job}.0"].startswith("5 ranks: ")
+
+
+def test_the_options_of_one_component_hold_for_all_of_a_step_whose_tasks_are_all_counted(cluster):
+    sample = SAMPLES / "varying"
+    for job, ranks, words in ((1, 3, ("--poolcuda", "-n", 2, "/bin/true", ":", "-n", 3, sample, 1)),
+                              (3, 2, ("-n", 2, sample, 1, ":", "--poolcuda", "-n", 3, "/bin/true"))):
+        done = cluster.run("srun", *words, env=SIMULATED, cwd=cluster.work)
+        assert last_lines(done.stderr)[f"{job}.0"].startswith(f"5 tasks: {ranks} ranks: ")
+        assert len(ranks_in(cluster.work / f"poolcuda-figures/{job}.0")) == ranks
 
 
 def test_a_step_with_no_environment_of_the_user_is_pooled(cluster):
@@ -276,16 +288,6 @@ def test_a_folder_that_cannot_be_made_is_told_once_and_the_step_runs_unpooled(cl
         "poolcuda: /nowhere/figures: No such file or directory; this step runs unpooled"]
 
 
-@pytest.fixture
-def copies():
-    """{file: a copy that all users can read} of what users other than root need."""
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-copies-"))
-    folder.chmod(0o755)
-    yield {file: pathlib.Path(shutil.copy(file, folder))
-           for file in (LIBRARY, COMMAND, SAMPLES / "varying", DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
-    shutil.rmtree(folder)
-
-
 def test_a_site_says_who_may_and_what_holds_where_nothing_is_asked_for(make_cluster, copies):
     cluster = make_cluster(f"library={copies[LIBRARY]}", f"allow=root,@{USERS[0]}", "preset=vmm", "folder=here")
     tasks = environment_of(cluster.run("srun", "--poolcuda", ENV, user=USERS[0], cwd=cluster.work))
@@ -323,7 +325,7 @@ def test_two_users_on_one_node_neither_see_nor_trim_each_others_programs(make_cl
     for job, user in enumerate(USERS, 1):
         folders[user] = cluster.work / user
         steps[user] = cluster.start_command("srun", "-w", "n1", "--overlap", f"--poolcuda-stats={folders[user]}",
-                                            copies[SAMPLES / "varying"], 1000000, user=user, env=env, cwd=cluster.work)
+                                            copies[UNHURRIED], user=user, env=env, cwd=cluster.work)
         figures = folders[user] / f"{job}.0/rank0.json"
         guard.wait_for(lambda file=figures: file.exists() and file.stat().st_size, f"the figures of {user}")
 

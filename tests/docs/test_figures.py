@@ -153,7 +153,7 @@ def test_the_simulated_gpus_defaults_are_those_of_its_document():
 START_PAGES = 32  # KiB: beside the pages that are touched the kernel maps those around them that it happens to have
 # The rows of performance.md: bar (bars.py), and the words by which the row is found.
 PROMISES = {"hit_malloc": "a hit: malloc", "hit_free": "a hit: free", "set_malloc": "often serve: malloc", "set_free": "sizes: free",
-            "miss_never": "nothing is freed", "miss_sizes": "ever new", "block_bytes": "each block", "start_bytes": "at the start"}
+            "miss_never": "nothing is freed", "miss_sizes": "ever new", "recorded": "recorded program", "block_bytes": "each block", "start_bytes": "at the start"}
 
 
 def test_the_page_on_performance_states_what_is_counted_and_what_is_missed():

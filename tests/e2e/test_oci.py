@@ -7,6 +7,8 @@ import gzip
 import hashlib
 import json
 import os
+import pathlib
+import pwd
 import re
 import shutil
 import tarfile
@@ -144,11 +146,12 @@ class Podman:
     CONTAINED = ["run", "--rm", "--network=none", "--cgroups=disabled", "--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]
 
     def __init__(self, folder):
+        self.folder = folder
         self.options = [f"--root={folder}/storage", f"--runroot={folder}/run", f"--tmpdir={folder}/tmp", "--storage-driver=vfs",
                         "--cgroup-manager=cgroupfs", "--events-backend=file"]
 
     def __call__(self, *words):
-        return call("unshare", "--mount", "sh", "-c", self.START, "sh", *self.options, *words)
+        return call("unshare", "--mount", "sh", "-c", self.START, self.folder, *self.options, *words)
 
     def pull(self, source):
         """The name of an image."""
@@ -156,6 +159,36 @@ class Podman:
 
     def run(self, *words):
         return self(*self.CONTAINED, *words)
+
+    def play(self, pod):
+        """A pod of Kubernetes' own form, by podman in the kubelet's place. CONTAINED for it."""
+        limits = pathlib.Path(self.folder, "limits.conf")
+        limits.write_text('[containers]\ndefault_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]\n')
+        self.options.append("--runtime-flag=cgroup-manager=disabled")
+        return call("env", f"CONTAINERS_CONF={limits}", "unshare", "--mount", "sh", "-c", self.START, self.folder, *self.options, "kube", "play",
+                    "--network=none", pod)
+
+
+class RootlessPodman(Podman):
+    """Of an ordinary user, who has no rights but to numbers of users that /etc/subuid gives to him: that file, and the device by which
+    slirp4netns makes a network, are made for him in the mount namespace."""
+
+    USER = "games"
+    START = ('for each in subuid subgid; do mount --bind "$0/ids" /etc/$each; done; mount -t tmpfs none /dev/net; mknod -m 666 /dev/net/tun c 10 200; '
+             + Podman.START.replace("exec podman", f'exec setpriv --reuid={USER} --regid={USER} --clear-groups env HOME="$0" XDG_RUNTIME_DIR="$0" podman'))
+    CONTAINED = [word.replace("=none", "=slirp4netns") for word in Podman.CONTAINED]
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.ids = pathlib.Path(folder, "ids")
+        self.ids.write_text(f"{self.USER}:100000:65536\n")
+        shutil.chown(folder, self.USER, self.USER)
+
+    def own(self, file):
+        """A copy that the user may read."""
+        copy = shutil.copy(file, self.folder)
+        shutil.chown(copy, self.USER)
+        return copy
 
 
 NEEDS_PODMAN = pytest.mark.skipif(not all(map(shutil.which, ("podman", "crun"))), reason="scripts/test --all installs Debian's podman and crun")
@@ -165,6 +198,15 @@ NEEDS_PODMAN = pytest.mark.skipif(not all(map(shutil.which, ("podman", "crun")))
 def fixture_podman():
     with tempfile.TemporaryDirectory(prefix="podman-") as folder:  # of a short path: podman wants that
         yield Podman(folder)
+
+
+@pytest.fixture(name="rootless")
+def fixture_rootless():
+    with tempfile.TemporaryDirectory(prefix="podman-") as folder:
+        started = RootlessPodman(folder)
+        yield started
+        started("unshare", "rm", "-rf", f"{folder}/storage")  # other numbers' files
+        started("system", "migrate")  # ends the process that holds the user's namespace
 
 
 @NEEDS_TOOLS
@@ -189,3 +231,91 @@ def test_podman_runs_the_pods_recipe_and_mounts_the_image_as_a_volume(tarball, p
                    f"--env=LD_LIBRARY_PATH={DRIVER}:{RUNTIME}", "--env=SIMCUDA_COST=0", app, SAMPLES / "varying")
         (file,) = figures.glob(f"{name}.*.json")
         assert json.loads(file.read_text())["counters"]["malloc_hits"] > 0
+
+
+@NEEDS_TOOLS
+@NEEDS_PODMAN
+@NEEDS_MOUNT
+@pytest.mark.skipif(not all(map(shutil.which, ("slirp4netns", "newuidmap"))), reason="scripts/test --all installs Debian's slirp4netns and uidmap")
+def test_an_ordinary_users_podman_pools_a_program_by_the_image_as_a_volume(tarball, rootless, tmp_path):
+    if guard.run([*NOBODY, "test", "-x", str(SAMPLES / "varying")], check=False).returncode:
+        pytest.skip("others may not read the build folder")
+    base = make_base(tmp_path)
+    package(tarball, tmp_path / "alone")
+    call("skopeo", "copy", "--quiet", f"oci:{base}:b", f"oci-archive:{tmp_path / 'app'}")
+    alone, app = (rootless.pull(f"oci-archive:{rootless.own(tmp_path / name)}") for name in ("alone", "app"))
+    told = rootless.run(f"--mount=type=image,source={alone},destination=/tools", f"--volume={BUILD}:{BUILD}:ro", "--env=LD_PRELOAD=/tools/poolcuda/lib/libpoolcuda.so",
+                        "--env=POOLCUDA_STATS_FILE=/dev/stdout", f"--env=LD_LIBRARY_PATH={DRIVER}:{RUNTIME}", "--env=SIMCUDA_COST=0", app,
+                        "/bin/sh", "-c", f"read inside outside count </proc/self/uid_map; echo uid $inside is $outside outside; exec {SAMPLES}/varying")
+    assert f"uid 0 is {pwd.getpwnam(rootless.USER).pw_uid} outside" in told
+    figures, _ = json.JSONDecoder().raw_decode(told, told.index("{"))
+    assert figures["counters"]["malloc_hits"] > 0
+
+
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: solver}
+"""
+# What the recipe leaves to its reader: the image and the program, here one that the machine has built, on the simulated GPU.
+OWN = f"""    image: localhost/app
+    command: [{SAMPLES}/varying]
+"""
+OWN_VARIABLES = f"""    - {{name: LD_LIBRARY_PATH, value: "{DRIVER}:{RUNTIME}"}}
+    - {{name: SIMCUDA_COST, value: "0"}}
+"""
+
+
+def pod_of_the_document():
+    """The YAML of docs/clusters.md with what its reader adds to it."""
+    (pod,) = re.findall(r"^```yaml\n(spec:\n.*?)^```", (ROOT / "docs/clusters.md").read_text(), re.M | re.S)
+    for there, added in (("  - name: app\n", OWN), ("    env:\n", OWN_VARIABLES), ("  volumes:\n", f"  - {{name: build, hostPath: {{path: {BUILD}}}}}\n"),
+                         ("spec:\n", "  restartPolicy: Never\n")):
+        assert pod.count(there) == 1, there
+        pod = pod.replace(there, there + added)
+    mounts = pod.rindex("}]", 0, pod.index("  volumes:\n"))
+    return POD + pod[:mounts] + f"}}, {{name: build, mountPath: {BUILD}, readOnly: true" + pod[mounts:]
+
+
+@NEEDS_TOOLS
+@NEEDS_PODMAN
+@NEEDS_MOUNT
+@pytest.mark.skipif(not shutil.which("catatonit"), reason="scripts/test --all installs Debian's catatonit, which holds a pod of podman's")
+def test_podman_plays_the_pod_of_the_document_as_it_stands(tarball, podman, tmp_path):
+    if guard.run([*NOBODY, "test", "-x", str(SAMPLES / "varying")], check=False).returncode:
+        pytest.skip("others may not read the build folder")
+    base = make_base(tmp_path)
+    package("--base", base, tarball, tmp_path / "based")
+    podman("tag", podman.pull(f"oci-archive:{tmp_path / 'based'}"), "registry.example/poolcuda:latest")
+    podman("tag", podman.pull(f"oci:{base}:b"), "localhost/app:latest")
+    (tmp_path / "pod.yaml").write_text(pod_of_the_document())
+    podman.play(tmp_path / "pod.yaml")
+    try:
+        assert podman("wait", "solver-app").split() == ["0"], podman("logs", "solver-app")
+        assert "checksum" in podman("logs", "solver-app")
+        volume = pathlib.Path(podman("volume", "inspect", "--format={{.Mountpoint}}", "figures").strip())
+        (file,) = volume.glob("solver.*.json")
+        assert json.loads(file.read_text())["counters"]["malloc_hits"] > 0
+    finally:
+        podman("pod", "rm", "--force", "solver")
+
+
+@NEEDS_TOOLS
+@NEEDS_PODMAN
+@NEEDS_MOUNT
+def test_the_device_of_cdi_that_the_document_shows_pools_a_container(tarball, podman, tmp_path):
+    if pathlib.Path("/run/cdi").exists():
+        pytest.skip("this machine has devices of CDI")
+    (spec,) = re.findall(r"^  ```json\n(.*?)^  ```", (ROOT / "docs/clusters.md").read_text(), re.M | re.S)
+    call("tar", "-C", tmp_path, "-xf", tarball)
+    (unpacked_there,) = tmp_path.glob("poolcuda-*")
+    (tmp_path / "poolcuda.json").write_text(spec.replace('"hostPath": "/opt/poolcuda"', f'"hostPath": "{unpacked_there}"'))
+    (device,) = re.findall(r"--device=(poolcuda\S+)", (ROOT / "docs/clusters.md").read_text())
+    app = podman.pull(f"oci:{make_base(tmp_path)}:b")
+    shutil.copytree(tmp_path, "/run/cdi", ignore=lambda _, names: set(names) - {"poolcuda.json"})
+    try:
+        told = podman.run(f"--device={device}", f"--volume={BUILD}:{BUILD}:ro", "--env=POOLCUDA_STATS_FILE=/dev/stdout",
+                          f"--env=LD_LIBRARY_PATH={DRIVER}:{RUNTIME}", "--env=SIMCUDA_COST=0", app, SAMPLES / "varying")
+    finally:
+        shutil.rmtree("/run/cdi")
+    figures, _ = json.JSONDecoder().raw_decode(told, told.index("{"))
+    assert figures["counters"]["malloc_hits"] > 0

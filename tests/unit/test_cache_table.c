@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-enum { BINS = 3000, ROUNDS = 60000, SOME_BLOCK_SIZES = 40 };
+enum { BINS = 3000, ROUNDS = 60000, SOME_SIZES = 40 };
 
 static struct cache_table table;
 static struct site some_site;
@@ -33,14 +33,9 @@ static int stop(void **state) {
     return 0;
 }
 
-/* Every fourth is an oversize one. */
 static struct cache_bin bin_number(unsigned i) {
-    size_t block_size = (size_t)512 * (1 + i % SOME_BLOCK_SIZES);
-    bool oversize = i % 4 == 3;
     return (struct cache_bin){.id = 0x401000 + i / 7 * 16,
-                              .size =
-                                  oversize ? block_size - 511 + i * 1024 : block_size + i * 4096,
-                              .block_size = block_size,
+                              .size = (size_t)512 * (1 + i % SOME_SIZES),
                               .along = i,
                               .site = &some_site};
 }
@@ -80,8 +75,7 @@ static void what_is_in_it_is_found_however_it_came_and_went(void **state) {
             take_out(i);
         else
             add(i);
-        if (i % 4 != 3)
-            assert_int_equal(find(i) != NULL, present[i]);
+        assert_int_equal(find(i) != NULL, present[i]);
         if (round % 1000 == 0)
             assert_true(cache_table_is_valid(&table));
     }
@@ -89,28 +83,82 @@ static void what_is_in_it_is_found_however_it_came_and_went(void **state) {
     assert_int_equal(table.used_count, count);
     assert_in_range(count, BINS / 3, BINS);
     for (unsigned i = 0; i < BINS; i++)
-        if (present[i] && i % 4 != 3)
+        if (present[i])
             assert_int_equal(find(i)->along, i);
 }
 
-static void bins_are_listed_by_the_size_of_their_blocks(void **state) {
-    size_t before = 0;
-    unsigned listed = 0;
+static struct pool_block some_block;
+
+/* Gives every third bin a block. */
+static unsigned fill_some(void) {
+    unsigned filled = 0;
+    for (unsigned at = 0; at < table.used_count; at++)
+        if (at % 3 == 0) {
+            cache_table_list(&table, cache_table_at(&table, at));
+            cache_table_at(&table, at)->head = &some_block;
+            filled++;
+        }
+    return filled;
+}
+
+/* How many a walk from `least` to `most` finds; each must be as large as the one before. */
+static unsigned walk(size_t least, size_t most) {
+    struct cache_walk walk = {.least = least, .most = most, .tries = BINS};
+    const struct cache_bin *bin;
+    size_t before = least;
+    unsigned found = 0;
+    for (; (bin = cache_table_walk(&table, &walk)); found++) {
+        assert_ptr_equal(bin->head, &some_block);
+        assert_in_range(bin->size, before, most);
+        before = bin->size;
+    }
+    assert_true(cache_table_is_valid(&table));
+    return found;
+}
+
+static unsigned count_filled(size_t least, size_t most) {
+    unsigned filled = 0;
+    for (unsigned at = 0; at < table.used_count; at++) {
+        const struct cache_bin *bin = cache_table_at(&table, at);
+        filled += bin->head && bin->size >= least && bin->size <= most;
+    }
+    return filled;
+}
+
+static void a_walk_goes_along_the_bins_with_blocks_from_small_to_large(void **state) {
     (void)state;
     for (unsigned i = 0; i < 500; i++)
         add(i);
-    for (unsigned at = 0; at < table.used_count; at++) {
-        const struct cache_bin *bin = cache_table_at(&table, at);
-        assert_true(bin->block_size >= before);
-        before = bin->block_size;
-        listed++;
+    assert_int_equal(walk(0, SIZE_MAX), 0);
+    unsigned filled = fill_some();
+    assert_int_equal(walk(0, SIZE_MAX), filled);
+    for (size_t least = 512; least < 512 * SOME_SIZES; least += 512)
+        for (size_t most = least; most < 512 * SOME_SIZES; most += 1536)
+            assert_int_equal(walk(least, most), count_filled(least, most));
+    struct cache_walk few = {.most = SIZE_MAX, .tries = 3};
+    unsigned found = 0;
+    while (cache_table_walk(&table, &few))
+        found++;
+    assert_in_range(found, 1, 3);
+    assert_int_equal(few.tries, 0);
+}
+
+static void what_was_emptied_is_passed_until_it_has_a_block_again(void **state) {
+    struct cache_bin *bin;
+    size_t before = SIZE_MAX;
+    (void)state;
+    for (unsigned i = 0; i < 500; i++)
+        add(i);
+    unsigned filled = fill_some();
+    for (; (bin = cache_table_largest(&table)); filled--) {
+        assert_in_range(bin->size, 512, before);
+        before = bin->size;
+        bin->head = NULL;
     }
-    assert_int_equal(listed, count);
-    unsigned first = cache_table_from(&table, 513);
-    assert_int_equal(table.bins[table.used[first]].block_size, 1024);
-    assert_int_equal(table.bins[table.used[first - 1]].block_size, 512);
-    assert_int_equal(cache_table_from(&table, 0), 0);
-    assert_int_equal(cache_table_from(&table, SIZE_MAX), count);
+    assert_int_equal(filled, 0);
+    assert_int_equal(walk(0, SIZE_MAX), 0);
+    filled = fill_some();
+    assert_int_equal(walk(0, SIZE_MAX), filled);
 }
 
 static void it_grows_to_a_bound_and_then_refuses(void **state) {
@@ -119,8 +167,7 @@ static void it_grows_to_a_bound_and_then_refuses(void **state) {
     while (cache_table_grow(&table)) {
     }
     for (unsigned i = 0; i < 2 * table.count; i++) {
-        const struct cache_bin bin = {
-            .id = 16 + i * 16, .size = 512, .block_size = 512, .site = &some_site};
+        const struct cache_bin bin = {.id = 16 + i * 16, .size = 512, .site = &some_site};
         refused += !cache_table_add(&table, &bin);
     }
     assert_in_range(refused, table.count, table.count * 5 / 4);
@@ -131,7 +178,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_in_it_is_found_however_it_came_and_went, start,
                                         stop),
-        cmocka_unit_test_setup_teardown(bins_are_listed_by_the_size_of_their_blocks, start, stop),
+        cmocka_unit_test_setup_teardown(a_walk_goes_along_the_bins_with_blocks_from_small_to_large,
+                                        start, stop),
+        cmocka_unit_test_setup_teardown(what_was_emptied_is_passed_until_it_has_a_block_again,
+                                        start, stop),
         cmocka_unit_test_setup_teardown(it_grows_to_a_bound_and_then_refuses, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

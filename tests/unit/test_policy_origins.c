@@ -168,6 +168,20 @@ static void pyopencl_gives_nothing_up_before_the_device_runs_out(void **state) {
     assert_true(idle().largest < 80 * MIB);
 }
 
+static void pyopencl_gives_up_no_more_than_the_device_lacks(void **state) {
+    (void)state;
+    CUdeviceptr blocks[2];
+    start("pyopencl", "POOLCUDA_THROTTLE_RATIO=0");
+    alloc(A, 200 * MIB); /* a block of 208 of 256 MiB */
+    for (size_t i = 0; i < 2; i++)
+        blocks[i] = alloc(A, 19 * MIB); /* blocks of 20: 8 MiB are left */
+    for (size_t i = 0; i < 2; i++)
+        release(blocks[i]);
+    alloc(A, 22 * MIB); /* a block of 23 */
+    assert_int_equal(stats_get(STATS_driver_frees), 1);
+    assert_int_equal(idle().blocks, 1);
+}
+
 static void pyopencl_serves_first_what_was_freed_last(void **state) {
     (void)state;
     start("pyopencl", "");
@@ -197,6 +211,24 @@ static void bfc_asks_for_regions_that_double(void **state) {
         assert_int_equal(stats_get(STATS_held_bytes) - held, wanted);
         held = stats_get(STATS_held_bytes);
     }
+}
+
+static void bfc_takes_the_devices_last_pages_whole(void **state) {
+    (void)state;
+    start("bfc", "");
+    alloc(A, 254 * MIB);
+    alloc(B, MIB / 2);
+    assert_int_equal(stats_get(STATS_held_bytes), 256 * MIB);
+    for (int i = 0; i < 3; i++)
+        alloc(B, MIB / 2);
+    assert_int_equal(stats_get(STATS_driver_allocs), 2);
+}
+
+static void bfc_takes_no_page_whole_where_nothing_may_be_idle(void **state) {
+    (void)state;
+    start("bfc", "POOLCUDA_MAX_IDLE=1M");
+    alloc(A, MIB / 2);
+    assert_int_equal(stats_get(STATS_held_bytes), MIB / 2);
 }
 
 static void bfc_splits_blocks_and_merges_neighbours_at_once(void **state) {
@@ -239,15 +271,18 @@ static void bfc_gives_idle_regions_up_before_an_allocation_fails(void **state) {
     assert_true(stats_get(STATS_driver_frees) > 0);
 }
 
-/* A region that is no number of pages lies in such all the same. */
+/* A region that is no number of pages, as the driver makes one for its first pitch, lies in such
+ * all the same. */
 static void bfc_counts_the_pages_of_idle_regions_as_free(void **state) {
     (void)state;
-    size_t available, total;
+    struct call_site site = {.frames = {C}, .depth = 1};
+    CUdeviceptr third;
+    size_t available, total, pitch;
     start("bfc", "");
     CUdeviceptr first = alloc(A, 200 * MIB), second = alloc(B, 47 * MIB);
     assert_int_equal(stats_get(STATS_held_bytes), 248 * MIB); /* 8 of 256 MiB are left */
-    CUdeviceptr third = alloc(C, 3 * MIB + 512);
-    assert_int_equal(stats_get(STATS_held_bytes), (248 + 7) * MIB + 512);
+    assert_int_equal(pool_malloc_pitch(pool, &third, &pitch, 500, 6145, 4, &site), CUDA_SUCCESS);
+    assert_int_equal(stats_get(STATS_held_bytes), (248 + 3) * MIB + 512);
     release(third);
     release(first);
     release(second);
@@ -618,9 +653,12 @@ int main(void) {
         TEST(pyopencl_has_sixteen_bins_in_an_octave),
         TEST(pyopencl_takes_a_bins_lower_end_into_it),
         TEST(pyopencl_gives_nothing_up_before_the_device_runs_out),
+        TEST(pyopencl_gives_up_no_more_than_the_device_lacks),
         TEST(pyopencl_serves_first_what_was_freed_last),
         TEST(bfc_has_bins_from_256_bytes_to_512_mib),
         TEST(bfc_asks_for_regions_that_double),
+        TEST(bfc_takes_the_devices_last_pages_whole),
+        TEST(bfc_takes_no_page_whole_where_nothing_may_be_idle),
         TEST(bfc_splits_blocks_and_merges_neighbours_at_once),
         TEST(bfc_fits_best),
         TEST(bfc_gives_idle_regions_up_before_an_allocation_fails),

@@ -74,6 +74,20 @@ static void while_nothing_can_be_done_the_driver_is_not_asked_at_each_miss(void 
     assert_true(fake.infos <= 1);
 }
 
+/* --- a full device --- */
+
+static void a_full_device_is_given_back_no_more_than_it_lacks(void **state) {
+    (void)state;
+    start_with_throttle(0, GIB);
+    alloc_at(900 * MIB, 1);
+    CUdeviceptr one = alloc_at(40 * MIB, 2), other = alloc_at(40 * MIB, 2);
+    release(one);
+    release(other);
+    alloc_at(70 * MIB, 3); /* 44 MiB are left */
+    assert_int_equal(fake.frees, 1);
+    assert_int_equal(fake_size(one) + fake_size(other), 40 * MIB);
+}
+
 /* --- machines whose devices have the host's memory --- */
 
 static char root[] = "/tmp/poolcuda-test-XXXXXX";
@@ -302,6 +316,7 @@ int main(void) {
         TEST(nothing_is_given_up_twice_for_the_same_reason),
         TEST(more_live_memory_is_a_new_reason),
         TEST(while_nothing_can_be_done_the_driver_is_not_asked_at_each_miss),
+        TEST(a_full_device_is_given_back_no_more_than_it_lacks),
         TEST(what_the_system_can_free_counts_as_available),
         TEST(where_the_host_runs_short_idle_memory_goes_before_more_is_allocated),
         TEST(idle_memory_keeps_within_what_a_control_group_around_allows),
