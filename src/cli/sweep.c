@@ -104,7 +104,7 @@ static void print_heading(const struct sweep *sweep, const char *what) {
 
 static void print_memory(const struct sweep *sweep, size_t i) {
     double share = sweep->peak_bytes ? (double)sweep_percents[i] / 100 : 0;
-    printf("  %10s %6.2f x    ", human(sweep->memory[i]).text, share);
+    printf("  %10s %6.2f x   ", human(sweep->memory[i]).text, share);
 }
 
 static void print_hits(const struct sweep *sweep) {
