@@ -48,18 +48,3 @@ CUresult allocate_from_driver(struct pool *pool, const struct request *request, 
     return call_timer_rests(STATS_CALL_ALLOC) ? ask_untimed(pool, request, size, obtained)
                                               : ask_timed(pool, request, size, obtained);
 }
-
-CUresult allocate_or_make_room(struct pool *pool, const struct request *request, size_t first,
-                               struct pool_block **block, struct obtained *obtained) {
-    lock_check_none();
-    *block = NULL;
-    if (first > request->size &&
-        source_obtain(pool, &request->context->kind, first, obtained) == CUDA_SUCCESS)
-        return CUDA_SUCCESS;
-    int round = atomic_load(&pool->release_rounds);
-    CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    if (!driver_refused(result))
-        return result;
-    bool gave = round != atomic_load(&pool->release_rounds);
-    return make_room_and_allocate(pool, request, result, gave, block, obtained);
-}

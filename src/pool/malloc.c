@@ -26,6 +26,25 @@ static CUresult allocate_past_pool(struct pool *pool, CUdeviceptr *pointer,
                  : source_allocate(pool, kind, bytes, pointer);
 }
 
+/* Allocates from the driver, `first` bytes if that is more than the request and it has so much,
+ * else the request, releasing idle memory while it is out of memory. On success either *block is a
+ * block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
+static CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
+                                      size_t first, struct pool_block **block,
+                                      struct obtained *obtained) {
+    lock_check_none();
+    *block = NULL;
+    if (first > request->size &&
+        source_obtain(pool, &request->context->kind, first, obtained) == CUDA_SUCCESS)
+        return CUDA_SUCCESS;
+    int round = atomic_load(&pool->release_rounds);
+    CUresult result = allocate_from_driver(pool, request, request->size, obtained);
+    if (!driver_refused(result))
+        return result;
+    bool gave = round != atomic_load(&pool->release_rounds);
+    return make_room_and_allocate(pool, request, result, gave, block, obtained);
+}
+
 /* Allocates past the pool: no record is made, so the free will go to the driver as well. Idle
  * memory must still not be the reason for an error. */
 static CUresult malloc_past_pool(struct pool *pool, struct context *context,

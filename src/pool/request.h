@@ -19,17 +19,12 @@ struct pitch_request {
     size_t width, height;
     unsigned int element;
 };
-/* ask_driver.c. Allocates from the driver, `first` bytes if that is more than the request and it
- * has so much, else the request, releasing idle memory while it is out of memory. On success either
- * *block is a block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
-CUresult allocate_or_make_room(struct pool *pool, const struct request *request, size_t first,
-                               struct pool_block **block, struct obtained *obtained);
-
-/* The driver's answer to one request, and what was obtained. Lock not held. */
+/* ask_driver.c: the driver's answer to one request, and what was obtained. Lock not held. */
 CUresult allocate_from_driver(struct pool *pool, const struct request *request, size_t size,
                               struct obtained *obtained);
-/* out_of_memory.c: what allocate_or_make_room does after a refusal. gave: idle memory has gone back
- * while the driver was asked. Lock not held. */
+/* out_of_memory.c: asks again for a request that was refused, after room is made. gave: idle memory
+ * has gone back while the driver was asked. On success either *block is a block found in the pool
+ * meanwhile, or *obtained is the driver's. Lock not held. */
 CUresult make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
                                 bool gave, struct pool_block **block, struct obtained *obtained);
 

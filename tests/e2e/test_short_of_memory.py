@@ -58,7 +58,8 @@ def test_without_a_wait_the_error_comes_at_once_and_without_a_word(run, mode):
 def test_once_the_device_has_done_its_work_a_waiting_allocation_is_served(both, mode):
     _, pooled = both([PROGRAM, "pieces", "50"], env={**BIG, "POOLCUDA_FREE": mode, "POOLCUDA_OOM_WAIT": "86400"})
     assert pooled.out == "pieces: 0\nafterwards: 0\n"
-    assert counted(pooled, "allocations that then succeeded") == 1
+    # No more is given back than is lacking, so the allocation afterwards may lack something as well.
+    assert counted(pooled, "allocations that then succeeded") in (1, 2)
 
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
