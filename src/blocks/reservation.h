@@ -44,6 +44,7 @@ struct reservation {
     uint64_t base, end;
     size_t size;
     size_t barred;
+    bool small; /* for small requests alone: of the keeper's kinds, if it has two */
     struct chunk_tree chunks;
     LIST_HEAD(, claim) claims;
     LIST_ENTRY(reservation) link;

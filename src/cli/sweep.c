@@ -88,16 +88,23 @@ bool sweep_run(const struct trace *trace, struct sweep *sweep,
 
 /* --- what is printed --- */
 
+/* Characters of a row's column: a figure has at most nine, its name may have more. */
+static int width_of(const struct sweep *sweep, size_t row) {
+    enum { FIGURE = 9 };
+    size_t name = strlen(sweep->names[row]);
+    return name > FIGURE ? (int)name : FIGURE;
+}
+
 static void print_heading(const struct sweep *sweep, const char *what) {
     printf("\n%-24s", what);
     for (size_t row = 0; row < SWEEP_ROWS; row++)
-        printf(" %9s", sweep->names[row]);
+        printf(" %*s", width_of(sweep, row), sweep->names[row]);
     putchar('\n');
 }
 
 static void print_memory(const struct sweep *sweep, size_t i) {
     double share = sweep->peak_bytes ? (double)sweep_percents[i] / 100 : 0;
-    printf("  %10s %6.2f x    ", human(sweep->memory[i]).text, share);
+    printf("  %10s %6.2f x   ", human(sweep->memory[i]).text, share);
 }
 
 static void print_hits(const struct sweep *sweep) {
@@ -105,7 +112,8 @@ static void print_hits(const struct sweep *sweep) {
     for (size_t i = 0; i < SWEEP_SIZES; i++) {
         print_memory(sweep, i);
         for (size_t row = 0; row < SWEEP_ROWS; row++)
-            printf(" %8.2f%%", 100 * result_hit_rate(&sweep->results[row][i]));
+            printf(" %*.2f%%", width_of(sweep, row) - 1,
+                   100 * result_hit_rate(&sweep->results[row][i]));
         putchar('\n');
     }
 }
@@ -120,7 +128,8 @@ static void print_counts(const struct sweep *sweep, const char *what,
     for (size_t i = 0; i < SWEEP_SIZES; i++) {
         print_memory(sweep, i);
         for (size_t row = 0; row < SWEEP_ROWS; row++)
-            printf(" %9llu", (unsigned long long)count(&sweep->results[row][i]));
+            printf(" %*llu", width_of(sweep, row),
+                   (unsigned long long)count(&sweep->results[row][i]));
         putchar('\n');
     }
 }

@@ -17,7 +17,7 @@ bool sweep_plot(const char *base, const struct sweep *sweep, const char *title,
 #include <math.h>
 #include <stdio.h>
 
-enum { WIDTH = 900, HEIGHT = 820, LEFT = 80, RIGHT = 150, TOP = 60, PANEL = 200, GAP = 40 };
+enum { WIDTH = 940, HEIGHT = 820, LEFT = 80, RIGHT = 190, TOP = 60, PANEL = 200, GAP = 40 };
 
 /* The axis of memory ends here: beyond that little happens, and the last sizes would take most of
  * its length. */

@@ -18,7 +18,7 @@ static const struct cost {
     const char *policy;
     unsigned per_call;
 } costs[] = {{"site", 1500},     {"tag", 1400},   {"bins", 1400}, {"bfc", 1750},
-             {"segments", 1750}, {"async", 2500}, {"vmm", 1800}};
+             {"segments", 1750}, {"async", 2500}, {"vmm", 1800},  {"expandable", 1800}};
 
 static unsigned cost_of(const struct policy *policy) {
     enum { MOST = 2500 };

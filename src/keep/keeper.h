@@ -103,6 +103,6 @@ struct keeper {
 };
 
 extern const struct keeper keeper_site, keeper_tag, keeper_bins, keeper_best_fit, keeper_segments,
-    keeper_mapped, keeper_none, keeper_host, keeper_managed;
+    keeper_mapped, keeper_expandable, keeper_none, keeper_host, keeper_managed;
 
 #endif

@@ -2,21 +2,10 @@
  * blocks/reservation.h): best fit, cut exactly, and given up chunk by chunk. */
 #include "keep/region.h"
 
-/* Whether the block is the one that grows when more is mapped. */
-static bool is_at_end(const struct pool_block *block) {
-    const struct reservation *reservation = block->region->reservation;
-    return reservation && block->pointer + block->size == reservation->end;
-}
-
-/* The idle block at the end of what is mapped serves last, as it is as large as it can grow: cut
- * before others, it would be missing to the request that it could have grown for. */
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                unsigned *how) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *block = region_fit(store, false, fit->size), *other = block;
-    while (other && is_at_end(other))
-        other = region_next_fit(store, other);
-    block = other ? other : block;
+    struct pool_block *block = region_fit_inside(store, false, fit->size);
     if (block)
         region_take_out(store, site, block, how);
     return block;

@@ -155,6 +155,20 @@ struct pool_block *region_next_fit(struct idle_store *store, struct pool_block *
     return found;
 }
 
+/* Whether the block is the one that grows when more is mapped. */
+static bool is_at_end(const struct pool_block *block) {
+    const struct reservation *reservation = block->region->reservation;
+    return reservation && block->pointer + block->size == reservation->end;
+}
+
+struct pool_block *region_fit_inside(struct idle_store *store, bool small, size_t size) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = region_fit(store, small, size), *other = block;
+    while (other && is_at_end(other))
+        other = region_next_fit(store, other);
+    return other ? other : block;
+}
+
 /* --- cutting and merging --- */
 
 size_t region_set_bar(struct pool_block *block) {
@@ -315,6 +329,7 @@ bool region_extend(struct idle_store *store, struct reservation *reservation,
         if (!region_add(store, block, SIZE_MAX))
             return false;
         block->region->reservation = reservation;
+        block->region->small = reservation->small;
         return true;
     }
     block->region = region;
@@ -330,15 +345,22 @@ struct pool_block *region_tail(struct idle_store *store, const struct reservatio
     return is_idle(last) && last->region->reservation == reservation && !last->bar ? last : NULL;
 }
 
-struct pool_block *region_largest_releasable(struct idle_store *store, bool mapped) {
+static struct pool_block *largest_releasable_of(struct size_tree *bins, bool mapped) {
     struct pool_block *block;
-    if (store->bytes <= store->stranded)
-        return NULL;
-    for (struct size_tree *bin = store->regions->bins + REGION_BINS; bin-- > store->regions->bins;)
+    for (struct size_tree *bin = bins + REGION_BINS; bin-- > bins;)
         for (block = RB_MAX(size_tree, bin); block; block = RB_PREV(size_tree, bin, block))
             if (block->releasable && (block->region->reservation || !mapped))
                 return block;
     return NULL;
+}
+
+struct pool_block *region_largest_releasable(struct idle_store *store, bool mapped) {
+    struct pool_block *block;
+    if (store->bytes <= store->stranded)
+        return NULL;
+    block = largest_releasable_of(store->regions->bins, mapped);
+    struct pool_block *small = largest_releasable_of(store->regions->small_bins, mapped);
+    return !block || (small && small->size > block->size) ? small : block;
 }
 
 struct pool_block *region_largest_barred(struct idle_store *store, enum chunk_bar most) {

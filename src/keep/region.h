@@ -138,6 +138,10 @@ size_t region_round(size_t bytes);
 struct pool_block *region_fit(struct idle_store *store, bool small, size_t size);
 /* The one after it in that order, or NULL. */
 struct pool_block *region_next_fit(struct idle_store *store, struct pool_block *block);
+/* Such a block, where the one at the end of what is mapped in a reservation comes after all others,
+ * as it is as large as it can grow: cut before others, it would be missing to the request that it
+ * could have grown for. Lock held. */
+struct pool_block *region_fit_inside(struct idle_store *store, bool small, size_t size);
 /* Takes such a block out for a request of the site. Lock held. */
 void region_take_out(struct idle_store *store, const struct site *site, struct pool_block *block,
                      unsigned *how);

@@ -40,8 +40,10 @@ struct growing {
     size_t size;              /* of the request */
     size_t lacking;           /* bytes of it behind the tail */
     size_t more;              /* bytes beyond it, for what comes next */
-    bool created;             /* some chunks are new */
-    unsigned undone;          /* chunks that the driver has got back */
+    size_t page;     /* expandable segments: what each chunk is as large as; 0: it varies */
+    bool small;      /* of which kind the request is, where there are two */
+    bool created;    /* some chunks are new */
+    unsigned undone; /* chunks that the driver has got back */
 };
 
 /* What no chunk is larger than. */
@@ -55,6 +57,8 @@ static size_t most_of_chunk(const struct device *device) {
 static size_t most_of_request(const struct growing *growing) {
     enum { SHARE = 16, LARGE = 128 << 20 };
     size_t most = most_of_chunk(growing->context->device), share = growing->size / SHARE;
+    if (growing->page)
+        return growing->page;
     share = share > LARGE ? round_up(share, PAGE) : LARGE;
     return share < most ? share : most;
 }
@@ -245,6 +249,15 @@ static size_t growth(const struct growing *growing, size_t available) {
     return (wanted < left ? wanted : left) / PAGE * PAGE;
 }
 
+/* How much is asked for beyond what the request lacks, where all chunks are whole pages. The bound
+ * on idle memory is kept. Lock held. */
+static size_t whole_pages(const struct growing *growing) {
+    lock_check_held(LOCK_POOL);
+    size_t more = (growing->lacking + growing->page - 1) / growing->page * growing->page -
+                  round_up(growing->lacking, PAGE);
+    return more <= idle_bound_room(growing->pool, growing->context->device) ? more : 0;
+}
+
 /* --- what is done without the lock --- */
 
 /* Unmaps what was taken, or keeps it if that cannot be done now. */
@@ -276,7 +289,7 @@ static void unmap_taken(struct growing *growing) {
 /* Takes the end of a reservation for the request, if there are so many bytes. Lock held. */
 static bool take_end(struct growing *growing, struct reservation *reservation, size_t bytes) {
     lock_check_held(LOCK_POOL);
-    if (reservation_room(reservation) < bytes)
+    if (reservation->small != growing->small || reservation_room(reservation) < bytes)
         return false;
     growing->reservation = reservation;
     growing->claim = (struct claim){.base = reservation->end, .bytes = bytes};
@@ -292,7 +305,8 @@ static bool take_hole(struct growing *growing) {
     growing->claim.bytes = 0;
     LIST_FOREACH (reservation, &growing->context->mapped->reservations, link) {
         hole = reservation_hole(reservation, round_up(growing->size, PAGE));
-        if (hole.bytes && (!growing->claim.bytes || hole.bytes < growing->claim.bytes)) {
+        if (reservation->small == growing->small && hole.bytes &&
+            (!growing->claim.bytes || hole.bytes < growing->claim.bytes)) {
             growing->reservation = reservation;
             growing->claim = (struct claim){.base = hole.from, .bytes = hole.bytes};
         }
@@ -331,6 +345,7 @@ static bool reserve(struct growing *growing, size_t bytes) {
     pool_lock(pool);
     if (!made)
         return false;
+    made->small = growing->small;
     LIST_INSERT_HEAD(&growing->context->mapped->reservations, made, link);
     return take_end(growing, made, bytes);
 }
@@ -345,9 +360,9 @@ static void plan(struct growing *growing, size_t available) {
     take_tail(growing);
     bool no_room = available < growing->lacking ||
                    idle_bound_excess(pool, context->device, growing->lacking) > 0;
-    if (no_room || store->bytes - store->stranded >= growing->lacking)
+    if (no_room || (!growing->page && store->bytes - store->stranded >= growing->lacking))
         take_idle(growing, growing->lacking, false);
-    growing->more = no_room ? 0 : growth(growing, available);
+    growing->more = no_room ? 0 : growing->page ? whole_pages(growing) : growth(growing, available);
     size_t needed = round_up(growing->lacking, PAGE);
     growing->more = growing->more < room - needed ? growing->more : room - needed;
     growing->claim.bytes =
@@ -494,11 +509,16 @@ static CUresult grow(struct growing *growing, struct obtained *obtained) {
  * back. */
 static CUresult map(struct pool *pool, const struct request *request, size_t size,
                     struct obtained *obtained, unsigned *undone) {
+    static const size_t pages[] = {[true] = 2 << 20, [false] = 20 << 20}; /* by `small` */
+    bool kinds = request->context->keeper->fits; /* and so pages for each */
+    bool small = kinds && size <= SEGMENTS_SMALL_MOST;
     struct growing growing = {.pool = pool,
                               .request = request,
                               .context = request->context,
                               .size = size,
-                              .lacking = size};
+                              .lacking = size,
+                              .page = kinds ? pages[small] : 0,
+                              .small = small};
     CUresult result = begin(&growing) ? grow(&growing, obtained) : CUDA_ERROR_NOT_SUPPORTED;
     *undone += growing.undone;
     return result;

@@ -16,7 +16,7 @@ import report
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Those that may not be copied into the project lie beside it, if they are there.
 FOLDERS = [ROOT.parent / "shared/traces", ROOT / "tests/data"]
-PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 SIZES = ["16G", "80G"]
 PAGE = 2 << 20
 
@@ -115,6 +115,7 @@ ORIGINALS = {
     "pytorch": ("pytorch",),
     "paddle": (),
     "vmm": ("pytorch-expandable-model",),
+    "pytorch-expandable": ("pytorch-expandable-model",),
 }
 
 

@@ -111,7 +111,7 @@ def test_nodes_with_a_bad_argument_or_without_the_plugin_do_not_go_unnoticed(clu
     cluster.write_plugstack(f"{cluster.plugstack.rstrip()} preset=none\n")
     done = cluster.run("srun", "-N", 3, "--poolcuda", "--poolcuda-set=POOLCUDA_ZERO=1", ENV, env=env, cwd=cluster.work)
     assert poolcuda_lines(done)[0] == ('poolcuda: this node: plugstack.conf: preset=none: POOLCUDA_PRESET="none": expected one of '
-                                       "default|futhark|pyopencl|bfc|pytorch|paddle|vmm; this step runs unpooled")
+                                       "default|futhark|pyopencl|bfc|pytorch|paddle|vmm|pytorch-expandable; this step runs unpooled")
     assert not any("POOLCUDA" in name for name in environment_of(done))
     cluster.write_plugstack("")
     done = cluster.run("srun", "--poolcuda", ENV, env=env, cwd=cluster.work)

@@ -64,7 +64,7 @@ def test_a_tasks_environment_is_what_was_asked_for_and_no_more(cluster):
 
 # What srun says to an option's value.
 BAD_VALUES = [
-    ("--poolcuda=bcf", '--poolcuda=bcf: POOLCUDA_PRESET="bcf": expected one of default|futhark|pyopencl|bfc|pytorch|paddle|vmm'),
+    ("--poolcuda=bcf", '--poolcuda=bcf: POOLCUDA_PRESET="bcf": expected one of default|futhark|pyopencl|bfc|pytorch|paddle|vmm|pytorch-expandable'),
     ("--poolcuda-set=POOLCUDA_ZER=1", "--poolcuda-set=POOLCUDA_ZER=1: POOLCUDA_ZER: unknown option, did you mean POOLCUDA_ZERO?"),
     ("--poolcuda-set=POOLCUDA_ZERO=2", '--poolcuda-set=POOLCUDA_ZERO=2: POOLCUDA_ZERO="2": expected 0 or 1'),
     ("--poolcuda-set=zero", "--poolcuda-set=zero: expected POOLCUDA_NAME=VALUE"),
@@ -72,7 +72,7 @@ BAD_VALUES = [
      "--poolcuda-set=POOLCUDA_STATS_FILE=x: expected --poolcuda-stats=DIR for the files of figures"),
     ("--poolcuda-set=POOLCUDA_STATS=1", "--poolcuda-set=POOLCUDA_STATS=1: expected --poolcuda-stats=DIR for the files of figures"),
     ("--poolcuda=vmm\n\33[1mx", '--poolcuda=vmm??[1mx: POOLCUDA_PRESET="vmm??[1mx": expected one of '
-                                  "default|futhark|pyopencl|bfc|pytorch|paddle|vmm"),
+                                  "default|futhark|pyopencl|bfc|pytorch|paddle|vmm|pytorch-expandable"),
     ("--poolcuda-stats=a\nb", "--poolcuda-stats=a?b: expected the path of a folder"),
     ("--poolcuda-stats=/etc/passwd", "--poolcuda-stats=/etc/passwd: is no folder, expected one"),
     ("--poolcuda-stats=", "--poolcuda-stats=: expected the path of a folder"),
@@ -303,7 +303,7 @@ def test_a_site_says_who_may_and_what_holds_where_nothing_is_asked_for(make_clus
 
 # What srun says to an argument in plugstack.conf.
 BAD_ARGUMENTS = [
-    ("preset=none", 'preset=none: POOLCUDA_PRESET="none": expected one of default|futhark|pyopencl|bfc|pytorch|paddle|vmm'),
+    ("preset=none", 'preset=none: POOLCUDA_PRESET="none": expected one of default|futhark|pyopencl|bfc|pytorch|paddle|vmm|pytorch-expandable'),
     ("preset=", "preset=: expected the name of a preset"),
     ("library=here.so", "library=here.so: expected an absolute path without spaces and colons"),
     ("folder=", "folder=: expected the path of a folder"),

@@ -57,6 +57,7 @@ BATCH = 25
 # "captures": memory that deferred frees hold cannot be had again during a capture, so that is when one may run out.
 DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory", "attributes"},
             "pytorch": {"memory", "attributes"}, "vmm": {"memory", "attributes"},
+            "pytorch-expandable": {"memory", "attributes"},
             "paddle": {"memory", "captures"}}
 # What a program may take beside its native time, in virtual time, and beside what the pool's own calls take.
 SLOWER = 1.05

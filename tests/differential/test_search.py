@@ -49,7 +49,7 @@ PATIENCE = 50
 PROGRAMS = int(os.environ.get("SEARCH_PROGRAMS", "1200"))
 
 
-PRESETS = ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 
 
 def search(*arguments):

@@ -34,7 +34,7 @@ def test_every_limit_of_the_header_is_an_option():
     assert sorted(named) == sorted(re.findall(r"^OPTION\(.* API\((\w+), ", (ROOT / "src/options.def").read_text(), re.M))
 
 
-@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])
 def test_limits_change_under_every_policy_while_threads_allocate(run, policy):
     result = talk(run, "api", "threads", env={"POOLCUDA_POLICY": policy})
     assert (result.out, result.code, result.hazards) == ("done\n", 0, 0), result.err
@@ -72,7 +72,7 @@ def test_memory_for_frameworks_is_pooled_and_handed_on_in_order(run, form, mode)
     check_pooled(talk(run, form, "memory", env={"POOLCUDA_FREE": mode}))
 
 
-@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])
 def test_memory_for_frameworks_is_in_order_under_every_policy(run, policy):
     check_pooled(talk(run, "api", "memory", env={"POOLCUDA_POLICY": policy}))
 

@@ -14,6 +14,7 @@ SETTINGS = {
     "check": ({"POOLCUDA_CHECK": "1"}, (IPC,)), "futhark": ({"POOLCUDA_PRESET": "futhark"}, ()),
     "pyopencl": ({"POOLCUDA_PRESET": "pyopencl"}, ()), "bfc": ({"POOLCUDA_PRESET": "bfc"}, (IPC,)),
     "pytorch": ({"POOLCUDA_PRESET": "pytorch"}, (IPC,)),
+    "pytorch-expandable": ({"POOLCUDA_PRESET": "pytorch-expandable"}, (IPC, P2P_TOKENS)),
     "vmm": ({"POOLCUDA_PRESET": "vmm"}, (IPC, P2P_TOKENS)), "paddle": ({"POOLCUDA_PRESET": "paddle"}, (IPC, P2P_TOKENS)),
 }
 

@@ -20,11 +20,11 @@ SCENARIOS = [
     ("two_contexts", {"POOLCUDA_FREE": "defer"}), ("little_memory", {"SIMCUDA_MEMORY": "256M"}),
     ("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_FREE": "defer"}), ("pitched", {}), ("captured", {}),
     ("captured", {"POOLCUDA_FREE": "defer"}), ("reset", {}), ("asked", {}), ("threads", {}),
-    *((scenario, {"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode}) for preset in ("bfc", "paddle", "vmm")
+    *((scenario, {"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode}) for preset in ("bfc", "paddle", "vmm", "pytorch-expandable")
       for scenario, mode in (("one_stream", "auto"), ("one_stream", "defer"), ("free_stream", "auto"), ("captured", "auto"),
                              ("two_contexts", "defer"), ("reset", "defer"))),
     # Natively this program uses more than regions can serve (docs/policies.md): not with bfc.
-    *(("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_PRESET": preset}) for preset in ("pytorch", "paddle", "vmm")),
+    *(("little_memory", {"SIMCUDA_MEMORY": "256M", "POOLCUDA_PRESET": preset}) for preset in ("pytorch", "paddle", "vmm", "pytorch-expandable")),
 ]
 
 

@@ -344,7 +344,7 @@ def test_waits_that_are_made_are_timed_and_spared_ones_only_counted(record):
     assert not any("wait" in name for call in page["time_saved"].values() for name in call)
 
 
-@pytest.mark.parametrize("preset", ["bfc", "pytorch", "vmm"])
+@pytest.mark.parametrize("preset", ["bfc", "pytorch", "vmm", "pytorch-expandable"])
 def test_policies_that_ask_the_driver_for_something_else_do_not_tell_of_time(record, preset):
     page = record(SAMPLES / "varying", POOLCUDA_PRESET=preset)
     assert page["timed_calls"] == [] and page["time_saved"]["allocation"]["priced"] == 0

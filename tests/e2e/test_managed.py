@@ -106,7 +106,7 @@ def test_idle_it_does_not_exist(both, pooling):
     assert pooled.out == "advice 1, prefetch 1, attachment 1, discard 1, question 1, free 1\n"
 
 
-@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])
 def test_it_is_pooled_whatever_the_policy_for_device_memory(both, policy):
     _, pooled = both([PROGRAMS / "managed", "said"], env={**POOLED, "POOLCUDA_POLICY": policy})
     assert calls(pooled, "cuMemAllocManaged") == 1

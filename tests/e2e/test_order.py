@@ -172,7 +172,7 @@ def test_the_host_works_beside_a_kernel_that_came_behind_a_free(run, case, mode)
     assert milliseconds[1] <= 1.05 * milliseconds[0]
 
 
-@pytest.mark.parametrize("preset", ["bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["bfc", "paddle", "vmm", "pytorch-expandable"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ["non_blocking", "blocking", "legacy", "more_than_there_is", "more_than_is_left",
                                   "freed_by_another_thread", "freed_often_by_another_thread",
@@ -200,7 +200,7 @@ def test_on_a_crowded_device_an_allocation_from_the_drivers_pool_waits_for_no_ot
 
 
 @pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
-@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 def test_what_is_freed_as_a_capture_begins_is_not_given_back_before_the_work_that_uses_it(run, mode, policy):
     done = run([PROGRAMS / "order/capture_beside", "empty_ones_beside_frees"], library=PLANTED,
@@ -209,7 +209,7 @@ def test_what_is_freed_as_a_capture_begins_is_not_given_back_before_the_work_tha
     assert done.hazards == 0, done.err
 
 
-@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ["beside_later_work", "of_pitched_memory_beside_later_work"])
 def test_a_free_that_keeps_the_bounds_waits_for_no_later_work(run, case, mode, policy):
@@ -243,7 +243,7 @@ def test_an_event_that_does_not_come_behind_the_free_is_found(run, case):
     assert (done.code, done.out) == (0, "between the events: less\n")
 
 
-@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm", "pytorch-expandable"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 def test_memory_freed_in_another_context_is_not_touched_by_earlier_work(run, mode, preset):
     done = run([PROGRAMS / "order/freed_in_another_context", "reused"],
@@ -252,7 +252,7 @@ def test_memory_freed_in_another_context_is_not_touched_by_earlier_work(run, mod
     assert done.hazards == 0, done.err
 
 
-@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm", "pytorch-expandable"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("case", ["written_in_a_non_blocking_stream", "behind_the_work_before_the_free",
                                   "beside_a_kernel_of_one_thread", "beside_a_kernel_of_several_threads",

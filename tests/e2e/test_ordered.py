@@ -170,7 +170,7 @@ def test_captures_have_memory_of_their_graphs(both, mode):
     both([PROGRAMS / "captured_memory"], env={"POOLCUDA_FREE": mode, "POOLCUDA_ASYNC": "1"})
 
 
-@pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
 @pytest.mark.parametrize("case", ["one_stream", "two_streams", "freed_the_other_way", "streams_come_and_go", "errors"])
 def test_so_it_is_with_every_preset(both, case, preset):
     both([PROGRAM, case], env=served(POOLCUDA_PRESET=preset))

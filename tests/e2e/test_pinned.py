@@ -51,7 +51,7 @@ def test_it_can_be_left_to_the_driver(both):
     assert "pinned host memory:" not in pooled.stats
 
 
-@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])
 def test_it_is_pooled_whatever_the_policy_for_device_memory(both, policy):
     _, pooled = both([PROGRAMS / "pinned", "loop"], env={"POOLCUDA_POLICY": policy})
     assert pooled.figures["calls.cuMemHostAlloc"] == 1

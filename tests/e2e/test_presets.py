@@ -5,7 +5,7 @@ import re
 import pytest
 from conftest import PROGRAMS, SAMPLES
 
-PRESETS = ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 NOT_SHARED = ("poolcuda: cuIpcGetMemHandle: with this POOLCUDA_POLICY a block is no allocation of its own and "
               "cannot be shared with a process; use POOLCUDA_POLICY=site\n")
 
@@ -37,7 +37,7 @@ def test_whole_blocks_can_be_shared_with_processes(both, preset):
     both(PROGRAMS / "tainted", env={"POOLCUDA_PRESET": preset})
 
 
-@pytest.mark.parametrize("preset", ["paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["paddle", "vmm", "pytorch-expandable"])
 def test_what_cannot_be_shared_with_processes_is_refused_in_a_line_that_names_the_remedy(run, preset):
     result = run(PROGRAMS / "tainted", env={"POOLCUDA_PRESET": preset, "POOLCUDA_STATS": "0"})
     assert result.code == 1

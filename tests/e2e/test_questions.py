@@ -8,6 +8,7 @@ SETTINGS = {
     "pyopencl": {"POOLCUDA_PRESET": "pyopencl"}, "bfc": {"POOLCUDA_PRESET": "bfc"},
     "pytorch": {"POOLCUDA_PRESET": "pytorch"},
     "paddle": {"POOLCUDA_PRESET": "paddle"}, "vmm": {"POOLCUDA_PRESET": "vmm"},
+    "pytorch-expandable": {"POOLCUDA_PRESET": "pytorch-expandable"},
     "managed": {"POOLCUDA_MANAGED": "1"}, "check": {"POOLCUDA_CHECK": "1"},
     "check-bfc": {"POOLCUDA_CHECK": "1", "POOLCUDA_PRESET": "bfc"}}
 
@@ -32,7 +33,7 @@ def test_the_driver_is_asked_once_for_each_question(both, moment, settings):
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("check", ["0", "1", "sync"])
-@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm"])
+@pytest.mark.parametrize("policy", ["site", "tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])
 def test_what_a_callback_may_not_free_is_freed_later_as_by_the_runtime_of_openacc(both, policy, check, mode):
     settings = {"POOLCUDA_POLICY": policy, "POOLCUDA_FREE": mode, "POOLCUDA_CHECK": check, "POOLCUDA_CHECK_EXIT": "99"}
     native, pooled = both([PROGRAMS / "put_off"], env=settings)

@@ -20,7 +20,7 @@ import policies  # noqa: E402: the limits that scripts/bench prints
 DATA = ROOT / "tests/data"
 HEADER = "t_us,op,id,size,stream,site"
 MGPU, MOE, SSIM = (DATA / f"{name}.csv.gz" for name in ("mgpu_reduce", "moe-align", "ssim"))
-PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 NUMBERS = ["allocations", "frees", "hits", "driver_allocs", "driver_frees", "map_calls",
            "peak_live_bytes", "peak_held_bytes", "oom_failures", "waits", "memory"]
 FRACTIONS = ["hit_rate", "fragmentation", "worst_held_ratio", "modelled_seconds", "host_seconds"]
@@ -307,7 +307,7 @@ def test_a_malformed_line_is_reported_with_its_number_and_what_was_expected(tmp_
 
 @pytest.mark.parametrize("option, value, said", [
     ("--reuse-ratio", "x", 'POOLCUDA_REUSE_RATIO="x": expected a number from 1 to 16'),
-    ("--policy", "best", 'POOLCUDA_POLICY="best": expected one of site|tag|bins|bfc|segments|async|vmm'),
+    ("--policy", "best", 'POOLCUDA_POLICY="best": expected one of site|tag|bins|bfc|segments|async|vmm|expandable'),
     ("--max-idle", "lots", 'POOLCUDA_MAX_IDLE="lots": expected auto, a size such as 64M or a share '
                            "such as 5%")])
 def test_a_bad_value_of_an_option_is_reported_in_one_line(option, value, said):

@@ -9,7 +9,7 @@ import made_traces
 import pytest
 from conftest import BUILD, COMMAND, LIBRARY, PROGRAMS, ROOT, SAMPLES, SANITIZER
 
-PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 MODES = ["sync", "auto", "defer"]
 OURS = sorted((ROOT / "tests/data").glob("*.csv.gz"))
 SHARED = sorted((ROOT.parent / "shared/traces").glob("**/*.csv.gz"))

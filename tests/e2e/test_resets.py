@@ -31,7 +31,7 @@ SERVED = "served after 50 of 50 resets\n"
 
 @pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm", "pytorch-expandable"])
 def test_what_another_thread_gets_during_a_reset_is_not_handed_out_afterwards(run, preset, mode):
     done = run([PROGRAMS / "reset_beside_allocations"], library=PLANTED,
                env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode, "POOLCUDA_PLANT": "slow_end"})
@@ -53,7 +53,7 @@ RETAINED = "served 60 of 60 times\n"
 
 
 @pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
-@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm", "pytorch-expandable"])
 def test_a_context_that_is_retained_while_the_former_is_released_has_nothing_of_it(run, preset):
     done = run([PROGRAMS / "retained_anew"], library=PLANTED,
                env={"POOLCUDA_PRESET": preset, "POOLCUDA_PLANT": "slow_release"})

@@ -63,7 +63,7 @@ def test_once_the_device_has_done_its_work_a_waiting_allocation_is_served(both, 
 
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-@pytest.mark.parametrize("preset", ["default", "paddle", "vmm", "bfc", "pytorch"])
+@pytest.mark.parametrize("preset", ["default", "paddle", "vmm", "bfc", "pytorch", "pytorch-expandable"])
 def test_what_another_context_has_freed_is_had_although_there_are_pages_that_are_not_full(both, preset, mode):
     _, pooled = both([PROGRAM, "elsewhere"], env={"SIMCUDA_MEMORY": "256M", "POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset})
     assert pooled.out == "elsewhere: 0\n"

@@ -37,7 +37,7 @@ def test_the_stack_is_unwound_from_every_instruction_of_a_call(run, env):
 
 # What the simulated driver needs natively is 8 KiB, half of the smallest stack that a thread can have.
 @pytest.mark.skipif(bool(SANITIZER), reason="a sanitizer's frames are larger")
-@pytest.mark.parametrize("preset", ["default", "bfc", "vmm", "paddle"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "vmm", "paddle", "pytorch-expandable"])
 def test_the_library_needs_at_most_8_kib_of_the_stack_of_who_calls(run, preset):
     results = [run(PROGRAMS / "small_stack", pooled=pooled, stats=False, env={"POOLCUDA_PRESET": preset}) for pooled in (False, True)]
     assert [result.code for result in results] == [0, 0], results[1].out

@@ -40,7 +40,7 @@ def test_64_threads_find_their_data_whole_while_waits_are_put_off(run):
 
 
 @pytest.mark.parametrize("mode", ["auto", "defer"])
-@pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
 def test_64_threads_find_their_data_whole_under_every_preset(run, preset, mode):
     stress(run, "any", mode, "96M", preset)
 

@@ -10,7 +10,7 @@ import made_traces
 import pytest
 from conftest import COMMAND
 
-PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm"]
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 
 
 def command(*arguments, env=None):
@@ -73,10 +73,21 @@ def test_the_text_has_the_same_figures_and_says_whether_there_are_cliffs(swept):
             point = points(swept, preset)[at]
             assert hits[column] == f"{100 * point['hit_rate']:.2f}%"
             assert (int(calls[column]), int(failed[column])) == (point["driver_calls"], point["oom_failures"])
-    told = re.findall(r"^  (\w+): [\d.]+% with ([\d.]+) x the peak requested, [\d.]+% with ([\d.]+) x$", swept[2], re.M)
+    told = re.findall(r"^  ([\w-]+): [\d.]+% with ([\d.]+) x the peak requested, [\d.]+% with ([\d.]+) x$", swept[2], re.M)
     assert [(preset, float(before), float(at)) for preset, before, at in told] == [
         (cliff["preset"], pytest.approx(cliff["from"]), pytest.approx(cliff["to"])) for cliff in swept[0]["cliffs"]]
     assert ("no cliffs" in swept[2]) == (not swept[0]["cliffs"])
+
+
+def test_each_figure_ends_where_its_presets_name_ends(swept):
+    tables = [table.splitlines() for table in re.split(r"^(?=hits|driver calls|failed allocations)", swept[2], flags=re.M)[1:]]
+    assert len(tables) == 3
+    for heading, *lines in tables:
+        ends = [re.search(rf" {name}( |$)", heading).start() + 1 + len(name) for name in (*PRESETS, "no pool")]
+        rows = [line for line in lines if re.match(r"  .* x  ", line)]
+        assert len(rows) == len(points(swept, None))
+        for row in rows:
+            assert [figure.end() for figure in re.finditer(r"[\d.]+%?", row)][-len(ends):] == ends
 
 
 def test_the_drawing_has_a_line_for_each_preset_in_each_of_three_panels(swept):

@@ -18,7 +18,7 @@ def test_errors_information_captures_and_ended_contexts_are_answered_as_natively
 
 
 @ON_BOTH_DRIVERS
-@pytest.mark.parametrize("preset", ["default", "pyopencl", "bfc", "pytorch", "paddle", "vmm"])
+@pytest.mark.parametrize("preset", ["default", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
 @pytest.mark.parametrize("free", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("mode", ["global", "relaxed"])
 def test_free_async_while_another_stream_is_captured(both, preset, free, mode):

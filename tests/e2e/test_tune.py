@@ -63,7 +63,7 @@ def test_each_settings_figures_are_those_of_a_replay(mgpu):
 def test_many_settings_of_every_preset_are_tried_but_of_the_drivers_pool():
     result = tune(SEGMENT)
     presets = {variables(one["options"]).get("POOLCUDA_PRESET", "default") for one in result["settings"]}
-    assert presets == {"default", "futhark", "pyopencl", "bfc", "pytorch", "vmm"}
+    assert presets == {"default", "futhark", "pyopencl", "bfc", "pytorch", "vmm", "pytorch-expandable"}
     assert len(result["settings"]) >= 60
     assert len({one["options"] for one in result["settings"]}) == len(result["settings"])
 
@@ -160,6 +160,7 @@ def grid(peak):
                          ("bfc", ([""], waste, ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("pytorch", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("vmm", ([""], waste, ["", *shares(peak, 2, 5, 15, 40), "100%"])),
+                         ("pytorch-expandable", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("pyopencl", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
                          ("futhark", (ratios, waste, [""]))):
         names = ("PRESET", "REUSE_RATIO", "MAX_WASTE", "MAX_IDLE")
@@ -167,7 +168,7 @@ def grid(peak):
             yield {f"POOLCUDA_{name}": value for name, value in zip(names, values) if value}
 
 
-PER_CALL = {"default": 1500, "futhark": 1400, "pyopencl": 1400, "bfc": 1750, "pytorch": 1750, "vmm": 1800}
+PER_CALL = {"default": 1500, "futhark": 1400, "pyopencl": 1400, "bfc": 1750, "pytorch": 1750, "vmm": 1800, "pytorch-expandable": 1800}
 
 
 def time_taken(chosen, result):
@@ -331,7 +332,7 @@ def test_the_plot_is_an_svg_and_a_png(tmp_path):
 
 
 COLOURS = {"0%,45%,70%": "default", "90%,60%,0%": "futhark", "80%,47%,65%": "pyopencl", "0%,62%,45%": "bfc",
-           "34%,71%,91%": "pytorch", "94%,89%,26%": "paddle", "84%,37%,0%": "vmm"}
+           "34%,71%,91%": "pytorch", "94%,89%,26%": "paddle", "84%,37%,0%": "vmm", "45%,33%,14%": "pytorch-expandable"}
 EDGE, BOTTOM = 710, 500  # where the axis of memory ends, and that of calls
 
 

@@ -7,7 +7,7 @@ MODES = ["sync", "auto", "defer"]
 # Those that keep whole blocks of what was asked for: all of the device can be had. Under the others a live block takes
 # more than it was asked for, or keeps memory around it from the driver (docs/policies.md).
 WHOLE = ["default", "futhark", "paddle"]
-SHARED = ["pyopencl", "bfc", "pytorch", "vmm"]
+SHARED = ["pyopencl", "bfc", "pytorch", "vmm", "pytorch-expandable"]
 STEPS = 4000 if SANITIZER else 16000
 
 

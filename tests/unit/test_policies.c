@@ -359,7 +359,7 @@ static void neighbours_that_are_freed_serve_a_larger_request_as_they_are(void **
 
 static void a_small_live_block_pins_no_more_than_its_chunk(void **state) {
     (void)state;
-    if (policy->source != &source_mapped)
+    if (policy->keeper != &keeper_mapped) /* whose chunks have other sizes */
         return;
     release(alloc(16 * MIB));
     CUdeviceptr first = alloc(2 * MIB), rest = alloc(14 * MIB);
@@ -402,7 +402,7 @@ static void addresses_that_were_unmapped_are_mapped_again(void **state) {
     enum { KEPT = 22, STEPS = 300 };
     CUdeviceptr kept[KEPT] = {0};
     unsigned char byte;
-    if (policy->source != &source_mapped)
+    if (policy->keeper != &keeper_mapped) /* whose chunks have other sizes */
         return;
     start_counting_reservations();
     for (int step = 0; step < STEPS; step++) {
@@ -437,7 +437,7 @@ static CUresult refuse_to_reserve(CUdeviceptr *pointer, size_t size, size_t alig
 static void a_hole_is_filled_where_there_are_no_other_addresses(void **state) {
     (void)state;
     CUdeviceptr large, before, after, between;
-    if (policy->source != &source_mapped)
+    if (policy->keeper != &keeper_mapped) /* whose chunks have other sizes */
         return;
     before = alloc(8 * MIB);
     between = alloc(32 * MIB);
@@ -711,7 +711,7 @@ static void what_lies_beside_a_registered_block_serves_again(void **state) {
     (void)state;
     enum { MOST = 100 };
     CUdeviceptr blocks[MOST], pointer;
-    if (policy->source != &source_mapped)
+    if (policy->keeper != &keeper_mapped) /* whose chunks have other sizes */
         return;
     int count = fill(blocks, MOST, 3 * MIB), served = 0;
     assert_in_range(count, 40, MOST - 1);
