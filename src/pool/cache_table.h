@@ -46,9 +46,9 @@ struct cache_table {
 };
 
 /* A walk along the bins with blocks of at least `least` and at most `most` bytes, which may shrink
- * between two steps, the smallest first. tries: bins that may still be looked at, besides those that
- * are too small, which lie in the first class: they hide no larger one. The rest is the walk's own.
- */
+ * between two steps, the smallest first. tries: bins that may still be looked at, besides those
+ * that are too small, which lie in the first class and hide no larger one. The rest is the walk's
+ * own. */
 struct cache_walk {
     size_t least, most;
     unsigned tries;
