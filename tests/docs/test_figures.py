@@ -212,7 +212,7 @@ def test_the_table_of_hits_is_counted_again():
 
 
 def test_the_table_of_recorded_programs_is_counted_again():
-    stated = {row[0]: list(map(number, row[1:])) for row in rows(part("traces"))}
+    stated = {row[0]: list(map(number, row[1:])) for row in rows(part("traces")) if row[-1] not in ("met", "MISSED")}
     figures.counts()  # or there is nothing to count with
     columns = part("traces").split("| trace |")[1].splitlines()[0].strip("| ").split(" | ")
     section = micro.traces_section(BUILD)  # without CUB's where the toolkit is not at hand
