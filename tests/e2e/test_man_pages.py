@@ -16,7 +16,7 @@ if (MAN / "poolcuda_spank.8").exists():  # built where Slurm's headers are
 def shown(page):
     """The page as a reader sees it, without line breaks that depend on the width."""
     done = guard.run(["man", "--warnings", "-l", MAN / page], capture_output=True, text=True,
-                     check=False, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "MANWIDTH": "500",
+                     check=False, env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8", "MANWIDTH": "1000",
                                        "MANPAGER": "cat", "MANROFFOPT": "-ww"})
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return done.stdout
