@@ -59,7 +59,7 @@ struct keeper {
 
     /* Whether a block, idle or once it is, may serve a request of a size that it suffices for.
      * NULL: any may. */
-    bool (*fits)(const struct pool_block *block, size_t size);
+    bool (*fits)(const struct idle_store *store, const struct pool_block *block, size_t size);
 
     /* Bytes of a block that was taken TO_CUT and are not worth keeping in it. Lock not needed. */
     size_t (*rest)(const struct pool_block *block, const struct fit *fit);

@@ -16,7 +16,8 @@
 #include "blocks/reservation.h"
 #include "keep/keeper.h"
 
-enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256 };
+/* REGION_SMALL_MOST: the largest request that has small regions, where there are such. */
+enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256, REGION_SMALL_MOST = 1 << 20 };
 
 RB_HEAD(address_tree, pool_block);
 RB_HEAD(base_tree, region);
@@ -120,33 +121,32 @@ void region_detach(struct idle_store *store, struct pool_block *block);
 void region_return(struct idle_store *store, struct pool_block *block);
 void region_destroy(struct pool_block *block);
 
-/* segments.c: the largest request that has small regions, in bytes. */
-enum { SEGMENTS_SMALL_MOST = 1 << 20 };
-
 /* What keepers of regions have in common: members of struct keeper. */
 bool region_open(struct idle_store *store);
+bool region_open_kinds(struct idle_store *store); /* small requests have regions of their own */
 void region_close(struct idle_store *store);
 void region_give(struct idle_store *store, struct pool_block *block); /* Lock held. */
+/* Pieces are aligned as the driver's allocations are: textures count on 512 bytes. */
+size_t region_round(size_t bytes);
+/* All below: lock held. */
 struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep);
 struct pool_block *region_victim(struct idle_store *store);
 struct pool_block *region_largest(struct idle_store *store);
 bool region_is_valid(const struct idle_store *store);
-/* Pieces are aligned as the driver's allocations are: textures count on 512 bytes. */
-size_t region_round(size_t bytes);
-/* The smallest idle block, the first of these by address, of at least that size, of small regions
- * or of the others. NULL: there is none. */
-struct pool_block *region_fit(struct idle_store *store, bool small, size_t size);
-/* The one after it in that order, or NULL. */
-struct pool_block *region_next_fit(struct idle_store *store, struct pool_block *block);
-/* Such a block, where the one at the end of what is mapped in a reservation comes after all others,
- * as it is as large as it can grow: cut before others, it would be missing to the request that it
- * could have grown for. Lock held. */
-struct pool_block *region_fit_inside(struct idle_store *store, bool small, size_t size);
-/* Takes such a block out for a request of the site. Lock held. */
-void region_take_out(struct idle_store *store, const struct site *site, struct pool_block *block,
-                     unsigned *how);
-/* Takes the first out, if there is one. Lock held. */
-struct pool_block *region_take(struct idle_store *store, const struct site *site,
-                               const struct fit *fit, bool small, unsigned *how);
+/* Whether it is of the request's kind. */
+bool region_fits(const struct idle_store *store, const struct pool_block *block, size_t size);
+/* Takes out the smallest idle block, the first of these by address, of at least that size, of the
+ * request's kind; of the other one where nothing else serves. */
+struct pool_block *region_take(struct idle_store *store, struct site *site, const struct fit *fit,
+                               unsigned *how);
+/* Takes out such a block of mapped memory: those that can grow serve last. */
+struct pool_block *region_take_inside(struct idle_store *store, struct site *site,
+                                      const struct fit *fit, unsigned *how);
+
+/* The members that all keepers of regions have alike. */
+#define REGION_KEEPER                                                                              \
+    .cuts = true, .close = region_close, .round = region_round, .give = region_give,               \
+    .remove = region_remove, .surplus = region_surplus, .largest = region_largest,                 \
+    .is_valid = region_is_valid
 
 #endif

@@ -1,5 +1,6 @@
 #include "pool/cache_table.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,62 +97,31 @@ struct cache_bin *cache_table_largest(struct cache_table *table) {
     return found;
 }
 
-/* Merges two lists through `next`, each by size. */
-static uint16_t merge(struct cache_table *table, uint16_t one, uint16_t other) {
-    uint16_t first, *link = &first;
-    while (one != CACHE_NO_BIN && other != CACHE_NO_BIN) {
-        uint16_t *least = table->bins[other].size < table->bins[one].size ? &other : &one;
-        *link = *least;
-        link = &table->bins[*least].next;
-        *least = *link;
-    }
-    *link = one != CACHE_NO_BIN ? one : other;
-    return first;
+static const struct cache_walk along_all = {.most = SIZE_MAX, .tries = UINT_MAX};
+
+/* Takes all empty bins out of the lists: a walk does so. */
+static void drop_empty(struct cache_table *table) {
+    struct cache_walk walk = along_all;
+    while (cache_table_walk(table, &walk))
+        continue;
 }
 
-/* One list of all bins with blocks, by size. A pile has twice as many as the one before. */
-static uint16_t sort(struct cache_table *table) {
-    enum { PILES = 16 };
-    uint16_t piles[PILES], all = CACHE_NO_BIN;
-    for (unsigned i = 0; i < PILES; i++)
-        piles[i] = CACHE_NO_BIN;
-    for (unsigned at = 0; at < table->used_count; at++) {
-        uint16_t list = table->used[at];
-        unsigned i = 0;
-        if (!table->bins[list].head)
-            continue;
-        table->bins[list].next = CACHE_NO_BIN;
-        for (; piles[i] != CACHE_NO_BIN; i++) {
-            list = merge(table, piles[i], list);
-            piles[i] = CACHE_NO_BIN;
-        }
-        piles[i] = list;
+/* Lists the bins of `larger`, which are those of the table, in the table's order. */
+static void list_as(struct cache_table *table, struct cache_table *larger) {
+    struct cache_walk walk = along_all;
+    const struct cache_bin *bin;
+    unsigned class = CACHE_CLASSES;
+    uint16_t *link = NULL;
+    while ((bin = cache_table_walk(table, &walk))) {
+        struct cache_bin *same = cache_table_find(larger, bin->id, bin->size);
+        link = walk.class == class ? link : &larger->first[walk.class];
+        class = walk.class;
+        *link = (uint16_t)number_of(larger, same);
+        link = &same->next;
+        *link = CACHE_NO_BIN;
+        same->listed = same->site;
     }
-    for (unsigned i = 0; i < PILES; i++)
-        all = merge(table, piles[i], all);
-    return all;
-}
-
-/* Lists anew after bins have gone, or changed places. Not one after the other by cache_table_list:
- * that takes the square of a class's bins, while all threads stand still. */
-static void list_all(struct cache_table *table) {
-    memset(table->classes, 0, sizeof table->classes);
-    for (unsigned i = 0; i < table->used_count; i++)
-        cache_table_at(table, i)->listed = NULL;
-    struct cache_bin *before = NULL;
-    for (uint16_t at = sort(table); at != CACHE_NO_BIN; at = before->next) {
-        struct cache_bin *bin = &table->bins[at];
-        unsigned class = cache_class(bin->size);
-        uint64_t bit = (uint64_t)1 << class % 64;
-        if (!(table->classes[class / 64] & bit)) {
-            table->first[class] = at;
-            if (before)
-                before->next = CACHE_NO_BIN;
-        }
-        table->classes[class / 64] |= bit;
-        bin->listed = bin->site;
-        before = bin;
-    }
+    memcpy(larger->classes, table->classes, sizeof larger->classes);
 }
 
 static bool init(struct cache_table *table, unsigned count) {
@@ -189,6 +159,7 @@ static struct cache_bin *put(struct cache_table *table, const struct cache_bin *
     bool spills = place->spills;
     *place = *bin;
     place->spills = spills;
+    place->listed = NULL;
     if (!is_near(table, place)) {
         reach(table, cache_table_home(table, bin->id, bin->size), 0)->spills = true;
         table->displaced++;
@@ -212,7 +183,7 @@ bool cache_table_grow(struct cache_table *table) {
         }
         larger.used[larger.used_count++] = (uint16_t)number_of(&larger, place);
     }
-    list_all(&larger);
+    list_as(table, &larger);
     free(table->memory);
     *table = larger;
     return true;
@@ -236,12 +207,12 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
             continue;
         }
         table->displaced -= !is_near(table, bin);
-        *bin = (struct cache_bin){.spills = bin->spills};
+        *bin = (struct cache_bin){.spills = bin->spills, .next = bin->next};
     }
     table->used_count = kept;
+    drop_empty(table); /* before their places are used again */
     for (unsigned i = 0; !table->displaced && i < table->count; i++)
         table->bins[i].spills = false;
-    list_all(table);
 }
 
 /* Counts the bins that are listed, each in its class and by size. SIZE_MAX: one is not. */

@@ -73,7 +73,8 @@ static bool would_fit(const struct pool *pool, const struct pool_block *block,
                       const struct site *site, size_t size) {
     const struct keeper *keeper = block->context->keeper;
     if (keeper->keeps_nothing || block->size < size || (keeper->own_site && block->site != site) ||
-        (keeper->same_size && block->size != size) || (keeper->fits && !keeper->fits(block, size)))
+        (keeper->same_size && block->size != size) ||
+        (keeper->fits && !keeper->fits(&block->context->store, block, size)))
         return false;
     return keeper->cuts || (double)block->size <= pool->config.reuse_ratio * (double)size;
 }

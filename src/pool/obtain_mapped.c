@@ -511,7 +511,7 @@ static CUresult map(struct pool *pool, const struct request *request, size_t siz
                     struct obtained *obtained, unsigned *undone) {
     static const size_t pages[] = {[true] = 2 << 20, [false] = 20 << 20}; /* by `small` */
     bool kinds = request->context->keeper->fits; /* and so pages for each */
-    bool small = kinds && size <= SEGMENTS_SMALL_MOST;
+    bool small = kinds && size <= REGION_SMALL_MOST;
     struct growing growing = {.pool = pool,
                               .request = request,
                               .context = request->context,

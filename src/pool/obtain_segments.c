@@ -12,7 +12,7 @@ static const size_t packed_below = 10 << 20;
 static const size_t small_region = 2 << 20, packed_region = 20 << 20;
 
 static size_t region_size(size_t least) {
-    if (least <= SEGMENTS_SMALL_MOST)
+    if (least <= REGION_SMALL_MOST)
         return small_region;
     if (least < packed_below)
         return packed_region;
