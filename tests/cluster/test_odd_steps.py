@@ -248,16 +248,23 @@ def blocks(pid, number):
     return False
 
 
-@pytest.mark.in_every_run
-def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(make_cluster, tmp_path):
-    started, slow = tmp_path / "started", tmp_path / "slow"
-    tmp_path.chmod(0o755)
-    # No shell, which would let all signals in.
-    slow.write_text(f"#!{sys.executable}\nimport os\nos.symlink(str(os.getpid()), {str(started)!r})\nos.execvp('sleep', ['sleep', '1000'])\n")
+def start_added_up_by(make_cluster, slow, script, has_started):
+    """A step of two tasks whose figures are added up by that script; the cluster and the step, once it does so."""
+    slow.parent.chmod(0o755)
+    slow.write_text(script)
     slow.chmod(0o755)
     cluster = make_cluster(f"command={slow}")
     step = cluster.start_command("srun", "-n", 2, "--poolcuda", *WORKING, env=SIMULATED, cwd=cluster.work, start_new_session=True)
-    guard.wait_for(started.is_symlink, "the command that adds up")
+    guard.wait_for(has_started, "the command that adds up")
+    return cluster, step
+
+
+@pytest.mark.in_every_run
+def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(make_cluster, tmp_path):
+    started, slow = tmp_path / "started", tmp_path / "slow"
+    # No shell, which would let all signals in.
+    script = f"#!{sys.executable}\nimport os\nos.symlink(str(os.getpid()), {str(started)!r})\nos.execvp('sleep', ['sleep', '1000'])\n"
+    cluster, step = start_added_up_by(make_cluster, slow, script, started.is_symlink)
     adding = int(os.readlink(started))
     os.killpg(step.pid, signal.SIGINT)  # as a terminal does
     guard.wait_for(lambda: step.poll() is not None or blocks(adding, signal.SIGINT), "srun's end")
@@ -269,13 +276,9 @@ def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(mak
 
 
 def test_an_interrupt_of_srun_alone_while_figures_are_added_up_takes_nothing_from_the_last_line(make_cluster, tmp_path):
-    started, go, slow = tmp_path / "started", tmp_path / "go", tmp_path / "slow"
-    tmp_path.chmod(0o755)
-    slow.write_text(f"#!/bin/sh\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n")
-    slow.chmod(0o755)
-    cluster = make_cluster(f"command={slow}")
-    step = cluster.start_command("srun", "-n", 2, "--poolcuda", *WORKING, env=SIMULATED, cwd=cluster.work, start_new_session=True)
-    guard.wait_for(started.exists, "the command that adds up")
+    started, go = tmp_path / "started", tmp_path / "go"
+    script = f"#!/bin/sh\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n"
+    cluster, step = start_added_up_by(make_cluster, tmp_path / "slow", script, started.exists)
     step.send_signal(signal.SIGINT)
     go.touch()
     (line,) = [line for line in step.communicate()[0].splitlines() if line.startswith("poolcuda: ")]

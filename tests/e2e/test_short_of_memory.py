@@ -55,11 +55,12 @@ def test_without_a_wait_the_error_comes_at_once_and_without_a_word(run, mode):
 
 @ON_BOTH_DRIVERS
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-def test_once_the_device_has_done_its_work_a_waiting_allocation_is_served(both, mode):
+def test_once_the_device_has_done_its_work_a_waiting_allocation_is_served(both, mode, simulated_driver):
     _, pooled = both([PROGRAM, "pieces", "50"], env={**BIG, "POOLCUDA_FREE": mode, "POOLCUDA_OOM_WAIT": "86400"})
     assert pooled.out == "pieces: 0\nafterwards: 0\n"
-    # No more is given back than is lacking, so the allocation afterwards may lack something as well.
-    assert counted(pooled, "allocations that then succeeded") in (1, 2)
+    # No more is given back than is lacking. What is then beyond the bounds goes before the second allocation, if the driver can say
+    # that the context is quiet: the old one cannot, so that one is short as well.
+    assert counted(pooled, "allocations that then succeeded") == (2 if simulated_driver else 1)
 
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
