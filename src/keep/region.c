@@ -44,10 +44,6 @@ size_t region_round(size_t bytes) {
     return round_up(bytes, ROUND_SMALL);
 }
 
-bool region_is_whole(const struct pool_block *block) {
-    return block->region->block_count == 1;
-}
-
 /* --- cutting and merging --- */
 
 size_t region_set_bar(struct pool_block *block) {

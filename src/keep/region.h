@@ -112,7 +112,9 @@ uint64_t region_beyond_ends(const struct idle_store *store);
 /* The block, live or not, that contains an address; NULL if no region does. */
 struct pool_block *region_find(struct idle_store *store, uint64_t address);
 /* Whether the block is all of its region. */
-bool region_is_whole(const struct pool_block *block);
+static inline bool region_is_whole(const struct pool_block *block) {
+    return block->region->block_count == 1;
+}
 /* The driver keeps state for others in the region. */
 void region_taint(struct idle_store *store, struct region *region);
 /* Takes a region whose one block is on its way to the driver out of the store, since its addresses

@@ -21,6 +21,11 @@ static int compare_region_size(const struct region *one, const struct region *ot
 RB_GENERATE_INTERNAL(size_tree, pool_block, by_size, compare_size, static UNUSED)
 RB_GENERATE_INTERNAL(region_size_tree, region, by_size, compare_region_size, static UNUSED)
 
+/* The block of a region that has just one. */
+static struct pool_block *only_block(const struct region *region) {
+    return RB_ROOT(&region->blocks);
+}
+
 static int bin_number(size_t size) {
     int bin = 63 - __builtin_clzll(size | REGION_SMALLEST_BIN) -
               (63 - __builtin_clzll(REGION_SMALLEST_BIN));
@@ -96,7 +101,7 @@ void region_remove(struct idle_store *store, struct pool_block *block) {
 }
 
 void region_note_whole(struct idle_store *store, struct region *region) {
-    struct pool_block *first = region_first(region);
+    struct pool_block *first = only_block(region);
     bool whole = region->block_count == 1 && first->state == BLOCK_IDLE && !region->tainted &&
                  !first->bar && RB_FIND(size_tree, bin_of(store->regions, first), first) == first;
     if (whole && !region->in_idle_regions)
@@ -189,7 +194,7 @@ struct pool_block *region_victim(struct idle_store *store) {
     struct region *region = RB_MAX(region_size_tree, &store->regions->condemned);
     if (!region)
         region = RB_MAX(region_size_tree, &store->regions->idle_regions);
-    return region ? region_first(region) : NULL;
+    return region ? only_block(region) : NULL;
 }
 
 struct pool_block *region_surplus(struct idle_store *store, struct site *site, size_t keep) {
@@ -197,7 +202,7 @@ struct pool_block *region_surplus(struct idle_store *store, struct site *site, s
     struct region *condemned = RB_MAX(region_size_tree, &store->regions->condemned);
     (void)site;
     (void)keep;
-    return condemned ? region_first(condemned) : RB_MAX(size_tree, &store->regions->barred);
+    return condemned ? only_block(condemned) : RB_MAX(size_tree, &store->regions->barred);
 }
 
 static struct pool_block *largest_releasable_of(struct size_tree *bins, bool mapped) {
