@@ -198,11 +198,11 @@ class Server:
 
 @NEEDS_PROMETHEUS
 def test_prometheus_answers_for_jobs_and_gpus(tmp_path):
-    files = tmp_path / "files"
+    files = tmp_path / "files"  # in which are figures of other tests' programs as well
     files.mkdir()
     with contextlib.ExitStack() as stack:
-        one = stack.enter_context(Program(SLURM_JOB_ID="42", SLURM_PROCID="0", POOLCUDA_MAX_IDLE="100%", POOLCUDA_IDLE_DECAY="0"))
-        other = stack.enter_context(Program(SLURM_JOB_ID="43", SLURM_PROCID="0", SIMCUDA_MEMORY="256M"))
+        one = stack.enter_context(Program(SLURM_JOB_ID="4201", SLURM_PROCID="0", POOLCUDA_MAX_IDLE="100%", POOLCUDA_IDLE_DECAY="0"))
+        other = stack.enter_context(Program(SLURM_JOB_ID="4301", SLURM_PROCID="0", SIMCUDA_MEMORY="256M"))
         one.do(f"alloc 0 {30 * MIB}")
         one.do("free 0")
         writing = stack.enter_context(subprocess.Popen([COMMAND, "top", f"--prometheus={files / 'poolcuda.prom'}", "--interval=0.5"]))
@@ -216,16 +216,16 @@ def test_prometheus_answers_for_jobs_and_gpus(tmp_path):
             assert other.do(f"alloc 1 {1 << 40}") != 0, "more than the GPU has"
 
         by_job = "sum by (job_id) (rate(poolcuda_malloc_hits_total[30s])) / sum by (job_id) (rate(poolcuda_malloc_calls_total[30s]))"
-        rates = server.until(by_job, lambda rows: {"42", "43"} <= {labels["job_id"] for labels, value in rows if value > 0}, work)
-        assert all(0 < value <= 1 for labels, value in rates if labels["job_id"])
+        rates = server.until(by_job, lambda rows: {"4201", "4301"} <= {labels["job_id"] for labels, value in rows if value > 0}, work)
+        assert all(0 < value <= 1 for labels, value in rates if labels["job_id"] in ("4201", "4301")), rates
         # What is asked is as old as the last scrape: the program rests meanwhile.
         idle = [device["idle_bytes"] for device in one.figures()["devices"]]
-        server.until('sum by (uuid) (poolcuda_device_idle_bytes{job_id="42"})', lambda rows: [value for _, value in rows] == idle)
+        server.until('sum by (uuid) (poolcuda_device_idle_bytes{job_id="4201"})', lambda rows: [value for _, value in rows] == idle)
         assert len(idle) == 1 and idle[0] >= 30 * MIB
         short = server.until("sum by (job_id) (increase(poolcuda_oom_events_total[1m])) > 0", bool, work)
-        assert [labels["job_id"] for labels, _ in short] == ["43"]
-        server.until('ALERTS{alertname="PoolcudaShortage", job_id="43", alertstate="firing"}', bool, work)
-        assert server.answer('ALERTS{alertname="PoolcudaShortage", job_id="42"}') == []
+        assert [labels["job_id"] for labels, _ in short] == ["4301"]
+        server.until('ALERTS{alertname="PoolcudaShortage", job_id="4301", alertstate="firing"}', bool, work)
+        assert server.answer('ALERTS{alertname="PoolcudaShortage", job_id="4201"}') == []
         # The name of the target is Prometheus' own, whatever job a program is of.
         assert {labels["job"] for labels, _ in server.answer("poolcuda_held_bytes")} == {"node"}
         for title, query in queries():
