@@ -71,8 +71,9 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, s
         pool_gate_leave(pool);
     }
     uint64_t more = lack ? slack(device) : 0;
-    if (lack && available < request->size)
-        *lack = request->size - available;
+    size_t takes = round_physical(request->size); /* bins' sizes are no whole pages */
+    if (lack && available < takes)
+        *lack = takes - available;
     return result != CUDA_SUCCESS ||
            least_of(request) <= available + most_back(pool, device->ordinal) + more;
 }

@@ -35,12 +35,17 @@ static _Noreturn void fail(const char *what) {
     abort();
 }
 
+/* Four times the device's memory, so that there are addresses wherever there is memory. A small
+ * device's small allocations may be spread over more pages than it has. */
 static struct address_space *space_of(CUdevice device) {
+    static const size_t least = (size_t)64 << 20;
     struct address_space *space = &spaces[device];
 
     if (space->base != 0)
         return space;
-    space->size = memory_capacity(device) * 4;
+    space->size = (memory_capacity(device) + memory_page - 1) / memory_page * memory_page * 4;
+    if (space->size < least)
+        space->size = least;
     while ((space->base = address_runs_reserve(space->size)) == 0) {
         if (space->size <= memory_capacity(device))
             fail("addresses");

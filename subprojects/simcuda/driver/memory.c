@@ -46,7 +46,8 @@ RB_GENERATE_INTERNAL(block_tree, block, node, compare_blocks, __attribute__((unu
 
 static struct block_tree blocks = RB_INITIALIZER(&blocks);
 static size_t used_pages[DEVICES_MAX];
-static size_t pinned; /* bytes of MEMORY_HOST and MEMORY_REGISTERED */
+static size_t scattered[DEVICES_MAX]; /* bytes of small allocations, if they count without pages */
+static size_t pinned;                 /* bytes of MEMORY_HOST and MEMORY_REGISTERED */
 static uint64_t last_block_id;
 
 struct block *memory_at(CUdeviceptr address) {
@@ -126,12 +127,17 @@ bool memory_is_device_range(CUdeviceptr address, size_t size) {
 
 size_t memory_capacity(CUdevice device) {
     (void)device;
-    return settings()->memory / memory_page * memory_page;
+    size_t memory = settings()->memory;
+
+    if (settings()->small_pages == 0)
+        return memory;
+    return memory < memory_page ? memory_page : memory / memory_page * memory_page;
 }
 
 size_t memory_available(CUdevice device) {
     sim_check_held();
-    size_t taken = (used_pages[device] + shared_memory_elsewhere(device)) * memory_page;
+    size_t taken =
+        (used_pages[device] + shared_memory_elsewhere(device)) * memory_page + scattered[device];
 
     return taken < memory_capacity(device) ? memory_capacity(device) - taken : 0;
 }
@@ -170,6 +176,7 @@ static size_t own_pages(CUdevice device) {
 bool memory_take_unaddressed(CUdevice device, size_t pages) {
     sim_check_held();
     if (pages > own_pages(device) - used_pages[device] ||
+        pages * memory_page > memory_available(device) ||
         !shared_memory_take(device, (int64_t)pages, memory_capacity(device) / memory_page))
         return false;
     used_pages[device] += pages;
@@ -202,6 +209,44 @@ void memory_give_pages(CUdevice device, CUdeviceptr address, size_t pages) {
 }
 
 /* --- small allocations --- */
+
+/* Without SIMCUDA_SMALL_PAGES a page of small allocations takes addresses alone, and each of them
+ * counts by itself: they never lack memory because others' pages are not full. */
+
+static bool take_shared_page(CUdevice device, CUdeviceptr *address) {
+    if (settings()->small_pages != 0)
+        return memory_take_pages(device, 1, address);
+    return address_space_take(device, memory_page, address);
+}
+
+static void give_shared_page(CUdevice device, CUdeviceptr address) {
+    if (settings()->small_pages != 0)
+        memory_give_pages(device, address, 1);
+    else
+        address_space_give(device, address, memory_page);
+}
+
+/* False: the device has not so much left. */
+static bool take_scattered(CUdevice device, size_t bytes) {
+    if (settings()->small_pages != 0)
+        return true;
+    if (bytes > memory_available(device))
+        return false;
+    scattered[device] += bytes;
+    report_held((int64_t)bytes);
+    return true;
+}
+
+static void give_scattered(CUdevice device, size_t bytes) {
+    if (settings()->small_pages != 0)
+        return;
+    scattered[device] -= bytes;
+    report_held(-(int64_t)bytes);
+}
+
+static bool is_small(size_t size) {
+    return settings()->small_pages != 0 ? size <= memory_small : size < memory_page;
+}
 
 static bool unit_used(const struct chunk *chunk, size_t unit) {
     return (chunk->used[unit / WORD_BITS] >> (unit % WORD_BITS) & 1) != 0;
@@ -252,7 +297,7 @@ static struct chunk *take_units(struct CUctx_st *context, size_t count, size_t *
             break;
     }
     if (chunk == NULL || chunk->free_units == 0) {
-        if (!memory_take_pages(context->device, 1, &address))
+        if (!take_shared_page(context->device, &address))
             return NULL;
         *new_chunk = true;
         *first = 0;
@@ -276,11 +321,12 @@ static bool give_units(struct block *block) {
     struct CUctx_st *context = block->context;
 
     address_space_clear(chunk->device, block->address, block->extent);
+    give_scattered(chunk->device, block->extent);
     DL_DELETE(context->chunks, chunk);
     mark_units(chunk, (block->address - chunk->address) / MEMORY_GRANULE,
                block->extent / MEMORY_GRANULE, false);
     if (chunk->free_units == CHUNK_UNITS) {
-        memory_give_pages(chunk->device, chunk->address, 1);
+        give_shared_page(chunk->device, chunk->address);
         free(chunk);
         return true;
     }
@@ -316,9 +362,13 @@ static CUresult allocate_small(struct CUctx_st *context, size_t size, enum memor
     bool new_chunk;
     size_t first;
 
-    chunk = take_units(context, units, &first, &new_chunk);
-    if (chunk == NULL)
+    if (!take_scattered(context->device, units * MEMORY_GRANULE))
         return CUDA_ERROR_OUT_OF_MEMORY;
+    chunk = take_units(context, units, &first, &new_chunk);
+    if (chunk == NULL) {
+        give_scattered(context->device, units * MEMORY_GRANULE);
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
     address = chunk->address + first * MEMORY_GRANULE;
     *block = add_block(context, context->device, address, size, units * MEMORY_GRANULE, kind,
                        address_space_shadow(context->device, address), site);
@@ -336,7 +386,7 @@ CUresult memory_allocate(struct CUctx_st *context, size_t size, enum memory_kind
     *cost_ns = 0;
     if (size == 0)
         return CUDA_ERROR_INVALID_VALUE;
-    if (size <= memory_small)
+    if (is_small(size))
         return allocate_small(context, size, kind, site, block, cost_ns);
     if (!memory_take_pages(context->device, pages, &address))
         return CUDA_ERROR_OUT_OF_MEMORY;

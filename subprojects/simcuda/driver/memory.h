@@ -113,7 +113,8 @@ struct block *memory_import_file(struct CUctx_st *context, int file, uint64_t of
 /* Releases what the end of a context destroys: not what cuMemAllocAsync or cuMemCreate made. */
 void memory_release_all(struct CUctx_st *context);
 
-size_t memory_capacity(CUdevice device); /* bytes, whole pages; lock not needed */
+/* Bytes; whole pages, but for SIMCUDA_SMALL_PAGES=0. Lock not needed. */
+size_t memory_capacity(CUdevice device);
 size_t memory_available(CUdevice device);
 
 /* Take pages with addresses and zeroed bytes, and return them. */

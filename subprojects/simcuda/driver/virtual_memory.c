@@ -148,7 +148,7 @@ static struct address_runs range;
 static void make_range(void) {
     static const size_t most = (size_t)1 << 44, least = (size_t)1 << 36;
     static bool tried;
-    size_t wished = memory_capacity(0) * 64;
+    size_t wished = memory_capacity(0) / memory_page * memory_page * 64;
     uint64_t base = 0;
 
     wished = wished < least ? least : wished > most ? most : wished;
