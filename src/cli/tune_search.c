@@ -6,7 +6,7 @@
 
 /* The options that are searched. Each value is a place in the axis's list; 0 sets nothing, so that
  * the preset's own holds. */
-enum axis { RATIO, WASTE, IDLE, DECAY, THROTTLE, AXES };
+enum axis { RATIO, WASTE, IDLE, DECAY, THROTTLE, SEGMENT, AXES };
 
 /* Places: AUTO of idle memory, ALL of waste. */
 enum { VALUES = 7, AUTO = 1, ALL = 2, END = -1 };
@@ -21,6 +21,7 @@ static const struct axis_values {
     [IDLE] = {"POOLCUDA_MAX_IDLE", {"", "auto", "%5", "%15", "%40", "100%", "%2"}},
     [DECAY] = {"POOLCUDA_IDLE_DECAY", {"", "0", "5"}},
     [THROTTLE] = {"POOLCUDA_THROTTLE_RATIO", {"", "1", "0.8"}},
+    [SEGMENT] = {"POOLCUDA_SEGMENT_SIZE", {"", "64M", "256M"}},
 };
 
 /* Which options matter to a policy: places in an axis's list, up to END. What comes to the same as
@@ -49,7 +50,8 @@ static const struct family {
      false,
      {[IDLE] = (const int[]){0, 1, 2, 3, 4, END},
       [DECAY] = (const int[]){0, 2, END},
-      [THROTTLE] = (const int[]){0, 1, 2, END}}},
+      [THROTTLE] = (const int[]){0, 1, 2, END},
+      [SEGMENT] = (const int[]){0, 1, 2, END}}},
     {"vmm",
      false,
      {[WASTE] = (const int[]){0, 1, 2, END},
@@ -60,7 +62,8 @@ static const struct family {
      false,
      {[IDLE] = (const int[]){0, 1, 2, 3, 4, END},
       [DECAY] = (const int[]){0, 2, END},
-      [THROTTLE] = (const int[]){0, 1, 2, END}}},
+      [THROTTLE] = (const int[]){0, 1, 2, END},
+      [SEGMENT] = (const int[]){0, 1, 2, END}}},
     {"pyopencl",
      false,
      {[IDLE] = (const int[]){0, 1, 2, 3, 4, END},
@@ -287,7 +290,7 @@ static bool improve_axis(struct state *state, enum axis axis) {
 
 /* Idle memory first: what holds too much can only be made to hold less. */
 static bool improve(struct state *state) {
-    static const enum axis order[AXES] = {IDLE, WASTE, RATIO, THROTTLE, DECAY};
+    static const enum axis order[AXES] = {IDLE, WASTE, RATIO, SEGMENT, THROTTLE, DECAY};
     bool gained = false;
     for (int i = 0; i < AXES && has_more(state); i++)
         gained |= improve_axis(state, order[i]);
@@ -430,7 +433,7 @@ static uint64_t most_for(const struct tune_search *search, uint64_t least) {
 }
 
 bool tune_search(const struct tune_search *search, bool *no_memory) {
-    enum { LEAST_TO_IMPROVE = 160000000, LEAST_FOR_ALL = 60000000 };
+    enum { LEAST_TO_IMPROVE = 160000000, LEAST_FOR_ALL = 80000000 };
     struct state state = {.search = search};
     state.most = most_for(search, LEAST_TO_IMPROVE);
     try_presets(&state);

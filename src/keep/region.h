@@ -15,9 +15,22 @@
 
 #include "blocks/reservation.h"
 #include "keep/keeper.h"
+#include "limit.h"
+#include "round.h"
 
 /* REGION_SMALL_MOST: the largest request that has small regions, where there are such. */
 enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256, REGION_SMALL_MOST = 1 << 20 };
+
+/* What is asked for at once for larger requests, of a device with `total`; at most an eighth of it,
+ * lest a setting that is too large be refused each time. */
+static inline size_t region_segment_size(const struct limit *limit, uint64_t total) {
+    static const uint64_t origins = 20 << 20;
+    uint64_t size = limit_in_bytes(limit, total, origins);
+    uint64_t most = total / 8 > origins ? total / 8 : origins;
+    if (size > most)
+        size = most;
+    return size < ROUND_PAGE ? ROUND_PAGE : size / ROUND_PAGE * ROUND_PAGE;
+}
 
 RB_HEAD(address_tree, pool_block);
 RB_HEAD(base_tree, region);

@@ -509,15 +509,17 @@ static CUresult grow(struct growing *growing, struct obtained *obtained) {
  * back. */
 static CUresult map(struct pool *pool, const struct request *request, size_t size,
                     struct obtained *obtained, unsigned *undone) {
-    static const size_t pages[] = {[true] = 2 << 20, [false] = 20 << 20}; /* by `small` */
     bool kinds = request->context->keeper->fits; /* and so pages for each */
     bool small = kinds && size <= REGION_SMALL_MOST;
+    size_t page =
+        small ? ROUND_PAGE
+              : region_segment_size(&pool->config.segment_size, request->context->device->total);
     struct growing growing = {.pool = pool,
                               .request = request,
                               .context = request->context,
                               .size = size,
                               .lacking = size,
-                              .page = kinds ? pages[small] : 0,
+                              .page = kinds ? page : 0,
                               .small = small};
     CUresult result = begin(&growing) ? grow(&growing, obtained) : CUDA_ERROR_NOT_SUPPORTED;
     *undone += growing.undone;

@@ -1,21 +1,20 @@
 /* Regions by the driver's function, in the manner of PyTorch's CUDACachingAllocator: of 2 MiB for
- * requests of up to 1 MiB, of 20 MiB for those below 10 MiB, for larger ones of just that in whole
- * 2 MiB. If the driver refuses one, what idle regions there are go back and it is asked again.
- * Different from its origin: a region beyond the request keeps within the bound on idle memory, and
- * becomes as small as the request before that fails. */
+ * requests of up to 1 MiB, of POOLCUDA_SEGMENT_SIZE (20 MiB) for those below half of it, for larger
+ * ones of just that in whole 2 MiB. If the driver refuses one, what idle regions there are go back
+ * and it is asked again. Different from its origin: a region beyond the request keeps within the
+ * bound on idle memory, and becomes as small as the request before that fails. */
 #include "by_pointer.h"
 #include "keep/region.h"
 #include "pool/internal.h"
 #include "pool/release.h"
 
-static const size_t packed_below = 10 << 20;
-static const size_t small_region = 2 << 20, packed_region = 20 << 20;
-
-static size_t region_size(size_t least) {
+static size_t region_size(const struct pool *pool, const struct request *request, size_t least) {
+    size_t segment =
+        region_segment_size(&pool->config.segment_size, request->context->device->total);
     if (least <= REGION_SMALL_MOST)
-        return small_region;
-    if (least < packed_below)
-        return packed_region;
+        return ROUND_PAGE;
+    if (least < segment / 2)
+        return segment;
     size_t size = round_up(least, ROUND_PAGE);
     return size ? size : least;
 }
@@ -53,7 +52,7 @@ static size_t alone(size_t least) {
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
-    obtained->size = within_bound(pool, request, region_size(least), least);
+    obtained->size = within_bound(pool, request, region_size(pool, request, least), least);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, obtained->size);
     if (driver_refused(result) && obtained->size > alone(least)) {
         ask_again(pool, request, obtained, &result);

@@ -162,6 +162,16 @@ def test_a_full_device_is_given_back_whole_pages_where_a_bin_is_none(tmp_path):
     assert (result["hits"], result["driver_frees"], result["oom_failures"]) == (4, 3, 0)
 
 
+@pytest.mark.parametrize("preset, size, calls", [
+    ("pytorch", "auto", 6), ("pytorch", "64M", 2), ("pytorch", "3%", 4), ("pytorch", "1", 42), ("pytorch", "1T", 1),
+    ("pytorch-expandable", "auto", 6), ("pytorch-expandable", "64M", 2), ("pytorch-expandable", "1", 51), ("bfc", "64M", 6)])
+def test_the_size_of_segments_is_what_the_driver_is_asked_for_at_once(preset, size, calls, tmp_path):
+    """40 blocks of 1.5 MiB; and one of 22 MiB and one of 20 MiB, which have segments of their own up to twice their size. An eighth of the device is 128 MiB."""
+    rows = [row(i, "A", i, megabytes << 19, 0, "x") for i, megabytes in enumerate([3] * 40 + [44, 40])]
+    (tmp_path / "t.csv").write_text("\n".join([HEADER, *rows, ""]))
+    assert replay(tmp_path / "t.csv", "--preset", preset, "--segment-size", size, "--memory=1G")["driver_allocs"] == calls
+
+
 def test_failed_allocations_are_reported_and_are_no_error():
     done = command("replay", "--memory", "16M", MGPU)
     failures = replay(MGPU, "--memory", "16M")["oom_failures"]

@@ -155,15 +155,15 @@ def shares(peak, *percents):
 
 def grid(peak):
     """All that is searched where neither time nor the device's size matters: variables, but for the preset."""
-    ratios, waste = ["", "1.25", "1.5", "3.0", "4.0", "8.0"], ["", *shares(peak, 10), "100%"]
-    for preset, axes in (("", (ratios, waste, ["", *shares(peak, 5, 15, 40), "100%"])),
-                         ("bfc", ([""], waste, ["", "auto", *shares(peak, 5, 15, 40)])),
-                         ("pytorch", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
-                         ("vmm", ([""], waste, ["", *shares(peak, 2, 5, 15, 40), "100%"])),
-                         ("pytorch-expandable", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
-                         ("pyopencl", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)])),
-                         ("futhark", (ratios, waste, [""]))):
-        names = ("PRESET", "REUSE_RATIO", "MAX_WASTE", "MAX_IDLE")
+    ratios, waste, segments = ["", "1.25", "1.5", "3.0", "4.0", "8.0"], ["", *shares(peak, 10), "100%"], ["", "64M", "256M"]
+    for preset, axes in (("", (ratios, waste, ["", *shares(peak, 5, 15, 40), "100%"], [""])),
+                         ("bfc", ([""], waste, ["", "auto", *shares(peak, 5, 15, 40)], [""])),
+                         ("pytorch", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)], segments)),
+                         ("vmm", ([""], waste, ["", *shares(peak, 2, 5, 15, 40), "100%"], [""])),
+                         ("pytorch-expandable", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)], segments)),
+                         ("pyopencl", ([""], [""], ["", "auto", *shares(peak, 5, 15, 40)], [""])),
+                         ("futhark", (ratios, waste, [""], [""]))):
+        names = ("PRESET", "REUSE_RATIO", "MAX_WASTE", "MAX_IDLE", "SEGMENT_SIZE")
         for values in itertools.product([preset], *axes):
             yield {f"POOLCUDA_{name}": value for name, value in zip(names, values) if value}
 
@@ -234,7 +234,7 @@ def test_a_search_takes_at_most_20000_instructions_for_each_event_of_a_long_trac
 def test_a_replay_of_next_to_nothing_takes_few_instructions(tmp_path):
     """Some 90,000 were counted, and 480,000 when each replay loaded the simulated GPU's driver itself."""
     trace = made_traces.write(tmp_path / "one.csv", [(0, "A", 1, 1000, 0, "s", 0)])
-    fixed = ["--preset=pytorch", "--reuse-ratio=2.0", "--max-waste=1M", "--throttle-ratio=0.9"]
+    fixed = ["--preset=pytorch", "--reuse-ratio=2.0", "--max-waste=1M", "--throttle-ratio=0.9", "--segment-size=20M"]
     _, replays = count(trace, tmp_path, *fixed)
     assert 2 < len(replays) < 10
     assert 0 < max(replays) < 200_000
