@@ -25,7 +25,6 @@
 /* Counts until stats_open, and without memory for a page; they are reported nowhere. */
 static _Atomic uint64_t early[STATS_COUNTERS];
 static struct stats_shard early_shards[STATS_SHARDS];
-static struct stats_site early_site;
 static struct stats_device early_device;
 
 static struct stats_page *page;
@@ -239,7 +238,7 @@ static uint32_t tag_index(const char *name) {
 struct stats_site *stats_site_new(const struct call_site *site) {
     lock_check_held(LOCK_POOL);
     if (!page)
-        return &early_site;
+        return NULL;
     const char *name = site_tag_name(site);
     uint32_t tag = name ? tag_index(name) : 0;
     struct stats_site *slot = &page->sites[used.sites];

@@ -234,8 +234,8 @@ void call_timer_stop(enum stats_call call, enum stats_memory memory, size_t byte
 /* Counts a driver call before which a wait that was owed has been made. LOCK_POOL held. */
 void stats_payer(const char *call);
 
-/* A new site's record. Never NULL: beyond the table's capacity sites share one "(others)" record.
- * To be called once per site. LOCK_POOL held. */
+/* A new site's record in the page; beyond the table's capacity sites share one "(others)" record.
+ * NULL: there is no page. To be called once per site. LOCK_POOL held. */
 struct stats_site *stats_site_new(const struct call_site *site);
 
 /* Notes that the site allocates such memory. LOCK_POOL held. */

@@ -343,6 +343,8 @@ static struct site_record *record_site(struct pool *pool, const struct call_site
         return NULL;
     record->key = *key;
     record->stats = stats_site_new(key);
+    if (!record->stats)
+        record->stats = &record->unreported;
     HASH_ADD(by_key, pool->site_records, key, sizeof *key, record);
     if (!record->by_key.tbl) {
         free(record);

@@ -115,11 +115,11 @@ static void prepare_next(struct pool *pool, struct context *context, struct site
 
 /* Learns of a miss: whether so many in a row were each for the site's largest size so far that the
  * next one is taken to be so, too. A row ends where there were more hits than a few since the
- * last: sizes without an order miss in rows as well at first, as the smaller ones hit. Lock held.
- */
+ * last: sizes without an order miss in rows as well at first, as the smaller ones hit. Small sizes
+ * need fewer: even the largest answer to them shares a page with others. Lock held. */
 static bool is_growing(struct site *site, size_t size) {
     lock_check_held(LOCK_POOL);
-    enum { MOST_BETWEEN = 7, GROWS_AFTER = 5 };
+    enum { MOST_BETWEEN = 7, GROWS_AFTER = 5, SMALL = 256 << 10, SMALL_GROWS_AFTER = 3 };
     uint64_t hits = stats_read(&site->stats->hits);
     bool soon = hits - site->hits_before <= MOST_BETWEEN;
     site->hits_before = hits;
@@ -129,7 +129,7 @@ static bool is_growing(struct site *site, size_t size) {
     }
     site->largest_missed = size;
     site->growing = soon ? site->growing + 1 : 1;
-    return site->growing >= GROWS_AFTER;
+    return site->growing >= (size <= SMALL ? SMALL_GROWS_AFTER : GROWS_AFTER);
 }
 
 /* The largest size that may serve the request, within the bounds. Kept out of the way of others'

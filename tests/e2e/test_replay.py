@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import COMMAND, LIBRARY, ROOT
+from conftest import COMMAND, LIBRARY, ROOT, SAMPLES
 
 sys.path.append(str(ROOT / "tests/bench"))
 import policies  # noqa: E402: the limits that scripts/bench prints
@@ -102,6 +102,14 @@ def test_figures_of_a_trace_small_enough_to_count_by_hand(tmp_path):
     assert result["driver_allocs"] == 2 and result["hit_rate"] == pytest.approx(1 / 3)
     assert result["peak_live_bytes"] == result["peak_held_bytes"] == 8 << 20
     assert result["worst_held_ratio"] == pytest.approx(8 / (8 + 64))
+
+
+@pytest.mark.parametrize("trace", [MGPU, MOE, SSIM, DATA / "segment-reduce.csv.gz"], ids=lambda path: path.name.split(".")[0])
+def test_a_replay_decides_as_the_preloaded_library_does(trace, run, tmp_path):
+    assert run([SAMPLES / "trace_player", trace], stats=False, env={"POOLCUDA_STATS_FILE": str(tmp_path / "run.json")}).code == 0
+    preloaded, replayed = json.loads((tmp_path / "run.json").read_text())["counters"], replay(trace)
+    assert [preloaded[name] for name in ("malloc_hits", "driver_allocs", "driver_frees")] == [
+        replayed[name] for name in ("hits", "driver_allocs", "driver_frees")]
 
 
 def test_an_empty_trace_is_a_trace(tmp_path):
