@@ -15,7 +15,7 @@ struct site_record {
     struct call_site key;
     struct stats_site *stats;     /* of the page, or where there is none, `unreported` */
     struct stats_site unreported; /* what is learnt of a site does not depend on a page */
-    struct cache *counting; /* its thread may count in `stats` without the lock; NULL: none */
+    struct cache *counting;       /* its thread may count in `stats` without the lock; NULL: none */
     UT_hash_handle by_key;
 };
 
