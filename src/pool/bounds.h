@@ -55,6 +55,8 @@ uint64_t idle_bound_room_to_grow(const struct device *device);
 
 /* Bytes of idle memory that were not needed of late: to be given up now. */
 uint64_t decay_due(struct pool *pool, struct device *device);
+/* Whether decay_due is sure to say that there are none, as if it had been called. */
+bool decay_rests(struct pool *pool, struct device *device);
 /* Only `idle` bytes are idle now, or were. */
 static inline void decay_note_idle(struct device *device, int64_t idle) {
     lock_check_held(LOCK_POOL);
@@ -67,6 +69,11 @@ static inline void decay_note_idle(struct device *device, int64_t idle) {
 /* After `grown` bytes were allocated, whether the driver may lack memory for launches: then it is
  * to be asked what is left. */
 bool headroom_may_lack(struct device *device, uint64_t grown);
+/* Whether it is not, with so much idle. */
+static inline bool headroom_is_there(const struct device *device, uint64_t idle, uint64_t grown) {
+    lock_check_held(LOCK_POOL);
+    return !idle || grown < device->bounds.until_asked;
+}
 /* That many bytes were allocated without that question. */
 static inline void headroom_shrinks(struct device *device, uint64_t grown) {
     lock_check_held(LOCK_POOL);
@@ -101,13 +108,18 @@ static inline void given_up_note(struct device *device, const struct pool_block 
         *given_up_place(device, blocks->size) = blocks->size;
 }
 
-/* A miss that one of them may have caused. */
+/* Whether one of them may cause a miss of that size. */
+static inline bool given_up_was(struct device *device, size_t size) {
+    lock_check_held(LOCK_POOL);
+    return __builtin_expect(*given_up_place(device, size) == size, 0);
+}
+
+/* That miss. */
 static inline void given_up_miss(struct device *device, size_t size) {
     lock_check_held(LOCK_POOL);
-    uint64_t *place = given_up_place(device, size);
-    if (__builtin_expect(*place != size, 1))
+    if (!given_up_was(device, size))
         return;
-    *place = 0;
+    *given_up_place(device, size) = 0;
     stats_add(STATS_bound_misses, 1);
 }
 

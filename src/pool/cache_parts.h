@@ -29,16 +29,17 @@ struct cache_site {
  * a cache in use has a context and a shard, and is in its pool's table. */
 struct cache {
     _Alignas(128) atomic_int lock;
-    int budget;         /* calls to be served before cache_renew */
-    atomic_bool parked; /* while stopped */
-    bool busy;          /* while stopped: it has served calls since the last time */
-    bool defers, young; /* while stopped */
-    bool nothing_idle;  /* while stopped: on the device, then */
-    bool alone;         /* while stopped: in use, and in its context */
-    bool may_miss;      /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
-    uintptr_t key;      /* while stopped */
-    struct context *context;         /* while stopped */
-    uint64_t sums[CACHE_SUMS];       /* since they were last merged */
+    int budget;                /* calls to be served before cache_renew */
+    atomic_bool parked;        /* while stopped */
+    bool busy;                 /* while stopped: it has served calls since the last time */
+    bool defers, young;        /* while stopped */
+    bool nothing_idle;         /* while stopped: on the device, then */
+    bool alone;                /* while stopped: in use, and in its context */
+    bool may_miss;             /* while stopped: `alone` or `nothing_idle` */
+    bool misses_near;          /* while stopped: `may_miss`, and all bins are in their pairs */
+    uintptr_t key;             /* while stopped */
+    struct context *context;   /* while stopped */
+    uint64_t sums[CACHE_SUMS]; /* since they were last merged */
     uint64_t peak_in_use, peak_live; /* the largest of these sums */
     uint64_t peak_taken;       /* the largest of live less held, by which idle memory shrinks */
     struct stats_shard *shard; /* where sums are published for readers of the stats page */
@@ -177,7 +178,32 @@ static inline void cache_note_bin(const struct cache *cache, const struct cache_
     block->bin = (uint16_t)(bin - cache->table.bins);
 }
 
+/* cache_making_room.c: a miss that nothing idle serves, of a cache that is alone and whose room to
+ * grow is less than `size`: gives back what would be too much, if that is soon done. False: nothing
+ * has happened to the request, and the cache is locked no more. Cache locked on entry, not on
+ * return. */
+bool cache_make_room(struct pool *pool, struct cache *cache, struct site *site, size_t size);
+
+/* Whoever has the pool's lock has stopped all caches. So what is done between these two with a
+ * cache that is alone is done as if with the pool's lock. Cache locked. */
+static inline void cache_stands_for_pool(const struct cache *cache) {
+    cache_check_locked(cache);
+    lock_check_take(LOCK_POOL);
+}
+/* Cache locked. */
+static inline void cache_stands_for_itself(const struct cache *cache) {
+    cache_check_locked(cache);
+    lock_check_drop(LOCK_POOL);
+}
+
 /* All below: lock held, and so all caches are stopped. */
+
+/* Merges what an alone cache has counted into the ledger, and sets anew what it may do. */
+void cache_settle(struct pool *pool, struct cache *cache);
+/* Whether it has counted nothing since. Lock not needed. */
+static inline bool cache_is_settled(const struct cache *cache) {
+    return !(cache->sums[SUM_hits] | cache->sums[SUM_frees] | cache->sums[SUM_fresh]);
+}
 
 /* Takes the cache's lock, however long that takes. */
 void cache_lock_at_last(struct pool *pool, struct cache *cache);

@@ -107,7 +107,7 @@ static void merge_fresh(struct pool *pool, struct cache *cache) {
 static void merge(struct pool *pool, struct cache *cache) {
     lock_check_held(LOCK_POOL);
     const uint64_t *sums = cache->sums;
-    cache->busy = sums[SUM_hits] || sums[SUM_frees] || cache->fresh;
+    cache->busy = !cache_is_settled(cache);
     if (!cache->busy)
         return;
     struct device *device = cache->context->device;
@@ -206,7 +206,8 @@ static void grant(struct pool *pool, struct cache *cache) {
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !device_idle(context->device) && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
-    cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
+    cache->may_miss = cache->nothing_idle || cache->alone;
+    cache->misses_near = cache->may_miss && !cache->table.displaced;
     cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
     cache->stops += CACHE_STOP;
     cache->sentinel = cache->defers ? NULL : context->sentinel;
@@ -268,6 +269,13 @@ BY_POINTER static void resume(struct pool *pool, bool with_own) {
 }
 
 const struct lock_follower cache_follower = {stop, resume};
+
+void cache_settle(struct pool *pool, struct cache *cache) {
+    lock_check_held(LOCK_POOL);
+    merge(pool, cache);
+    merge_fresh(pool, cache);
+    grant(pool, cache);
+}
 
 /* The cache's blocks have been drained. */
 static void close_cache(struct cache *cache) {

@@ -75,6 +75,13 @@ void ledger_publish(struct pool *pool, struct device *device) {
     history_note(device);
 }
 
+/* The same where nothing has become more than it was, without its place in the history. */
+static void publish_less(struct device *device) {
+    decay_note_idle(device, (int64_t)device_idle(device));
+    if (!device->stats)
+        publish_kind(device);
+}
+
 /* The block becomes live, or is that no longer. sign is 1 or -1, in unsigned arithmetic that may
  * wrap. */
 static void count_live(struct pool_block *block, uint64_t sign) {
@@ -245,20 +252,32 @@ void ledger_set_state(struct pool_block *block, enum block_state state) {
 }
 
 /* Takes the block out of the sums, as it goes out of the map. */
-static void subtract(struct pool *pool, struct pool_block *block) {
+static void subtract(struct pool_block *block) {
     if (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED)
         count_live(block, (uint64_t)-1);
     count_block(block, (uint64_t)-1);
     ledger_set_state(block, BLOCK_GONE);
-    ledger_publish(pool, block->context->device);
+    publish_less(block->context->device);
+}
+
+/* Takes the block out of map and sums. */
+static inline void take_off(struct pool *pool, struct pool_block *block) {
+    pointer_map_remove(&pool->map, block);
+    if (__builtin_expect(pool->indexed, 0))
+        address_index_remove(pool, block);
+    subtract(block);
 }
 
 void ledger_remove(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    pointer_map_remove(&pool->map, block);
-    if (__builtin_expect(pool->indexed, 0))
-        address_index_remove(pool, block);
-    subtract(pool, block);
+    take_off(pool, block);
+    history_note(block->context->device);
+}
+
+void ledger_remove_before_another(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    take_off(pool, block);
+    block->context->device->changes++;
 }
 
 void ledger_forget_region(struct pool *pool, struct idle_store *store, struct region *region) {
@@ -289,7 +308,8 @@ __attribute__((noinline)) static void forget_stale(struct pool *pool, struct poo
         region_leave(stale);
         ledger_forget_region(pool, &stale->context->store, region);
     }
-    subtract(pool, stale);
+    subtract(stale);
+    history_note(stale->context->device);
     if (!waited_for) /* else the thread that waits still holds it */
         ledger_recycle(pool, stale);
 }

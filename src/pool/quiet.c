@@ -31,6 +31,13 @@ static CUresult note_all_work(const struct pool *pool, const struct context *con
                                           : pool->driver->event_record(event, CU_STREAM_LEGACY);
 }
 
+/* Records the event, which is not pending, and looks at it. Gate entered. */
+__attribute__((always_inline)) static inline CUresult
+ask_by(const struct pool *pool, const struct context *context, CUevent event) {
+    CUresult result = note_all_work(pool, context, event);
+    return result == CUDA_SUCCESS ? pool->driver->event_query(event) : result;
+}
+
 /* Whether all work of the current context is done: NOT_READY if not. While an earlier record has
  * not completed nothing more is recorded: whoever asks again and again behind a kernel that runs on
  * would fill the device's queue. Gate entered. */
@@ -42,9 +49,7 @@ __attribute__((always_inline)) static inline CUresult ask(struct pool *pool,
         return CUDA_ERROR_UNKNOWN;
     CUresult result = pending ? pool->driver->event_query(event) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        result = note_all_work(pool, context, event);
-    if (result == CUDA_SUCCESS)
-        result = pool->driver->event_query(event);
+        result = ask_by(pool, context, event);
     if (__builtin_expect(result != CUDA_SUCCESS || pending, 0)) {
         pool_lock(pool);
         context->event_pending = result == CUDA_ERROR_NOT_READY;
@@ -61,6 +66,15 @@ bool context_is_quiet(struct pool *pool, struct context *context) {
     CUresult result = ask(pool, context);
     pool_gate_leave(pool);
     return result == CUDA_SUCCESS;
+}
+
+CUresult quiet_ask_by(struct pool *pool, const struct context *context, CUevent event) {
+    lock_check_none();
+    if (!can_ask(pool) || !pool_gate_enter(pool))
+        return CUDA_ERROR_UNKNOWN;
+    CUresult result = ask_by(pool, context, event);
+    pool_gate_leave(pool);
+    return result;
 }
 
 /* Whether the driver can be asked. Older ones record an event in streams alone: the legacy one

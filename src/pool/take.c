@@ -114,22 +114,11 @@ static void prepare_next(struct pool *pool, struct context *context, struct site
 }
 
 /* Learns of a miss: whether so many in a row were each for the site's largest size so far that the
- * next one is taken to be so, too. A row ends where there were more hits than a few since the
- * last: sizes without an order miss in rows as well at first, as the smaller ones hit. Lock held.
- */
+ * next one is taken to be so, too. Lock held. */
 static bool is_growing(struct site *site, size_t size) {
     lock_check_held(LOCK_POOL);
-    enum { MOST_BETWEEN = 7, GROWS_AFTER = 5 };
-    uint64_t hits = stats_read(&site->stats->hits);
-    bool soon = hits - site->hits_before <= MOST_BETWEEN;
-    site->hits_before = hits;
-    if (size <= site->largest_missed) {
-        site->growing = 0;
-        return false;
-    }
-    site->largest_missed = size;
-    site->growing = soon ? site->growing + 1 : 1;
-    return site->growing >= GROWS_AFTER;
+    site_note_miss(site, size, site_grown(site, size));
+    return site->growing >= SITE_GROWS_AFTER;
 }
 
 /* The largest size that may serve the request, within the bounds. Kept out of the way of others'
@@ -138,7 +127,7 @@ __attribute__((noinline)) static size_t size_for_growing(struct pool *pool,
                                                          const struct request *request) {
     struct device *device = request->context->device;
     uint64_t room = idle_bound_room_to_grow(device);
-    if (room <= request->size) {
+    if (room <= request->size) {    /* cache_making_room.c knows of this, too */
         request->site->growing = 0; /* not to be asked at each miss */
         return request->size;
     }
