@@ -83,31 +83,22 @@ uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {
 
 enum { LOOK_EVERY = 16 }; /* changes between two looks at the clock */
 
-/* Whether the period goes on, as far as it is time for a look at the clock. *now: read, if so. */
-static bool period_goes_on(struct pool *pool, struct device *device, uint64_t *now) {
-    struct device_bounds *of = &device->bounds;
-    if (pool->config.idle_decay <= 0 || device->changes - of->looked < LOOK_EVERY)
-        return true;
-    *now = pool_now(pool);
-    bool goes_on = (double)(*now - of->period_began) < pool->config.idle_decay * 1e9;
-    if (goes_on)
-        of->looked = device->changes;
-    return goes_on;
-}
-
-bool decay_rests(struct pool *pool, struct device *device) {
+bool decay_is_due(const struct pool *pool, const struct device *device) {
     lock_check_held(LOCK_POOL);
-    uint64_t now;
-    return period_goes_on(pool, device, &now);
+    const struct device_bounds *of = &device->bounds;
+    return pool->config.idle_decay > 0 && device->changes - of->looked >= LOOK_EVERY &&
+           (double)(pool_now(pool) - of->period_began) >= pool->config.idle_decay * 1e9;
 }
 
 uint64_t decay_due(struct pool *pool, struct device *device) {
     lock_check_held(LOCK_POOL);
     struct device_bounds *of = &device->bounds;
-    uint64_t now;
-    if (period_goes_on(pool, device, &now))
+    if (pool->config.idle_decay <= 0 || device->changes - of->looked < LOOK_EVERY)
         return 0;
     of->looked = device->changes;
+    uint64_t now = pool_now(pool);
+    if ((double)(now - of->period_began) < pool->config.idle_decay * 1e9)
+        return 0;
     uint64_t due = of->period_began ? of->least_idle : 0;
     of->period_began = now;
     of->least_idle = device_idle(device);

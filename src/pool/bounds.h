@@ -55,8 +55,7 @@ uint64_t idle_bound_room_to_grow(const struct device *device);
 
 /* Bytes of idle memory that were not needed of late: to be given up now. */
 uint64_t decay_due(struct pool *pool, struct device *device);
-/* Whether decay_due is sure to say that there are none, as if it had been called. */
-bool decay_rests(struct pool *pool, struct device *device);
+bool decay_is_due(const struct pool *pool, const struct device *device); /* whether there may be */
 /* Only `idle` bytes are idle now, or were. */
 static inline void decay_note_idle(struct device *device, int64_t idle) {
     lock_check_held(LOCK_POOL);
@@ -108,18 +107,13 @@ static inline void given_up_note(struct device *device, const struct pool_block 
         *given_up_place(device, blocks->size) = blocks->size;
 }
 
-/* Whether one of them may cause a miss of that size. */
-static inline bool given_up_was(struct device *device, size_t size) {
-    lock_check_held(LOCK_POOL);
-    return __builtin_expect(*given_up_place(device, size) == size, 0);
-}
-
-/* That miss. */
+/* A miss that one of them may have caused. */
 static inline void given_up_miss(struct device *device, size_t size) {
     lock_check_held(LOCK_POOL);
-    if (!given_up_was(device, size))
+    uint64_t *place = given_up_place(device, size);
+    if (__builtin_expect(*place != size, 1))
         return;
-    *given_up_place(device, size) = 0;
+    *place = 0;
     stats_add(STATS_bound_misses, 1);
 }
 

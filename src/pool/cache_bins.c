@@ -1,5 +1,6 @@
 /* The bins of threads' caches: where blocks are kept and found. */
 #include "pool/cache_quick.h"
+#include "pool/cache_stopped.h"
 
 #include "by_pointer.h"
 #include "round.h"

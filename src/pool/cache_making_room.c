@@ -5,13 +5,13 @@
  * here if it is one block that the cache itself keeps, and no call is to be timed; all else is left
  * to the long way, before anything has happened. The pool is not locked for it, as the cache's own
  * lock stands for the pool's. */
-#include "pool/cache_parts.h"
+#include "pool/cache_stopped.h"
 
 /* What is to happen before the request is served. */
 struct plan {
     struct pool_block *gives; /* is to go back; NULL: nothing is */
     struct cache_bin *bin;    /* the block is the only one there; NULL: it is in the store */
-    unsigned grown;           /* see site_grown */
+    unsigned row;             /* see take_row_with */
     bool grows;               /* by the site, beyond all that it has missed so far */
 };
 
@@ -33,10 +33,17 @@ static bool choose(struct cache *cache, uint64_t bytes, struct plan *plan) {
 
 /* Whether the miss need not ask for more than its size: see take_size_to_ask. */
 static bool asks_for_its_size(const struct device *device, size_t size, struct plan *plan) {
-    if (plan->grown < SITE_GROWS_AFTER)
+    if (plan->row < TAKE_GROWS_AFTER)
         return true;
-    plan->grown = 0;
+    plan->row = 0;
     return idle_bound_room_to_grow(device) <= size;
+}
+
+/* Whether a block was given up that might have served, which is counted on the long way. Lock held.
+ */
+static bool was_given_up(struct device *device, size_t size) {
+    lock_check_held(LOCK_POOL);
+    return *given_up_place(device, size) == size;
 }
 
 /* False: not here. Lock held. */
@@ -45,10 +52,9 @@ static bool make_plan(struct pool *pool, struct cache *cache, const struct site 
     lock_check_held(LOCK_POOL);
     const struct context *context = cache->context;
     struct device *device = context->device;
-    if (!cache->alone || device->place.unified ||
-        given_up_was(device, size)) /* which is counted on the long way */
+    if (!cache->alone || device->place.unified || was_given_up(device, size))
         return false;
-    *plan = (struct plan){.grown = site_grown(site, size), .grows = size > site->largest_missed};
+    *plan = (struct plan){.row = take_row_with(site, size), .grows = size > site->largest_missed};
     if (!asks_for_its_size(device, size, plan))
         return false;
     uint64_t excess = idle_bound_excess(pool, device, size), idle = device_idle(device);
@@ -57,11 +63,11 @@ static bool make_plan(struct pool *pool, struct cache *cache, const struct site 
             return false;
         idle -= plan->gives->size;
     }
-    return headroom_is_there(device, idle, size) && decay_rests(pool, device);
+    return headroom_is_there(device, idle, size) && !decay_is_due(pool, device);
 }
 
 /* Locks the cache again. False: it has been stopped meanwhile, or serves no more. */
-static bool come_back(struct cache *cache, const struct context *context, uint64_t stops) {
+static inline bool come_back(struct cache *cache, const struct context *context, uint64_t stops) {
     if (!cache_lock(cache))
         return false;
     if (cache->stops == stops && cache->context == context && cache->key)
@@ -103,7 +109,8 @@ static void take_out(struct pool *pool, struct cache *cache, const struct plan *
         cache_pop(plan->bin);
     else
         ledger_take_out(pool, block);
-    ledger_remove_before_another(pool, block);
+    ledger_remove_unnoted(pool, block); /* the history notes what comes in its place */
+    device->changes++;
     block->next_leaving = NULL;
     device->releasing++;
     given_up_note(device, block, NULL);
@@ -206,6 +213,19 @@ bool cache_make_room(struct pool *pool, struct cache *cache, struct site *site, 
     }
     if (plan.gives && !give_back(pool, cache, &plan))
         return false;
-    site_note_miss(site, size, plan.grown);
+    take_learn(site, size, plan.row);
     return true;
+}
+
+bool cache_learn(struct cache *cache, struct site *site, size_t size) {
+    cache_check_locked(cache);
+    unsigned row = take_row_with(site, size);
+    if (!cache->alone || row >= TAKE_GROWS_AFTER)
+        return false;
+    cache_stands_for_pool(cache);
+    bool given_up = was_given_up(cache->context->device, size);
+    cache_stands_for_itself(cache);
+    if (!given_up)
+        take_learn(site, size, row);
+    return !given_up;
 }

@@ -1,6 +1,7 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when caches are merged. */
 #include "pool/cache_quick.h"
+#include "pool/cache_stopped.h"
 
 /* Whether a thread has freed anything since its cache was stopped. */
 static bool has_freed(const struct cache *cache) {
@@ -29,24 +30,11 @@ enum look {
     LOOK_ELSEWHERE, /* not for the cache */
 };
 
-/* Whether a block was given up that might have served: it is counted on the long way. */
-static bool was_given_up(struct cache *cache, size_t size) {
-    cache_stands_for_pool(cache);
-    bool was = given_up_was(cache->context->device, size);
-    cache_stands_for_itself(cache);
-    return was;
-}
-
 /* Learns of the miss what the long way would. False: it is to be taken. */
 static bool learn(struct cache *cache, struct site *site, size_t size) {
-    if (size <= site->largest_missed) {
-        __atomic_store_n(&site->growing, 0, __ATOMIC_RELAXED);
-        return true;
-    }
-    unsigned grown = site_grown(site, size);
-    if (!cache->alone || grown >= SITE_GROWS_AFTER || was_given_up(cache, size))
-        return false;
-    site_note_miss(site, size, grown);
+    if (size > site->largest_missed)
+        return cache_learn(cache, site, size);
+    __atomic_store_n(&site->growing, 0, __ATOMIC_RELAXED);
     return true;
 }
 

@@ -214,8 +214,7 @@ static void forget_spills(struct cache_table *table) {
         table->bins[i].spills = false;
 }
 
-/* Takes the bin out of its class's list. */
-static void unlist(struct cache_table *table, struct cache_bin *bin) {
+static void unlist(struct cache_table *table, const struct cache_bin *bin) {
     unsigned class = cache_class(bin->size);
     uint16_t *link = &table->first[class];
     while (*link != number_of(table, bin))
@@ -227,18 +226,17 @@ static void unlist(struct cache_table *table, struct cache_bin *bin) {
 
 void cache_table_remove_late(struct cache_table *table, struct cache_bin *bin) {
     enum { TRIES = 8 };
-    unsigned least = table->used_count > TRIES ? table->used_count - TRIES : 0;
-    for (unsigned i = table->used_count; i-- > least;) {
-        if (table->used[i] != number_of(table, bin))
-            continue;
-        if (bin->listed)
-            unlist(table, bin);
-        if (table->displaced && !is_near(table, bin) && !--table->displaced)
-            forget_spills(table);
-        *bin = (struct cache_bin){.spills = bin->spills};
-        table->used[i] = table->used[--table->used_count];
+    unsigned i = table->used_count, least = i > TRIES ? i - TRIES : 0;
+    while (i-- > least && table->used[i] != number_of(table, bin))
+        continue;
+    if (i + 1 == least)
         return;
-    }
+    if (bin->listed)
+        unlist(table, bin);
+    if (table->displaced && !is_near(table, bin) && !--table->displaced)
+        forget_spills(table);
+    *bin = (struct cache_bin){.spills = bin->spills};
+    table->used[i] = table->used[--table->used_count];
 }
 
 void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
@@ -257,39 +255,4 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
     drop_empty(table); /* before their places are used again */
     if (!table->displaced)
         forget_spills(table);
-}
-
-/* Counts the bins that are listed, each in its class and by size. SIZE_MAX: one is not. */
-static size_t count_listed(const struct cache_table *table) {
-    size_t listed = 0;
-    for (unsigned class = 0; class < CACHE_CLASSES; class ++) {
-        bool some = table->classes[class / 64] >> class % 64 & 1;
-        size_t before = 0;
-        for (uint16_t at = some ? table->first[class] : CACHE_NO_BIN; at != CACHE_NO_BIN;
-             at = table->bins[at].next) {
-            const struct cache_bin *bin = &table->bins[at];
-            if (!bin->site || bin->listed != bin->site || cache_class(bin->size) != class ||
-                bin->size < before || bin->size > table->most || ++listed > table->used_count)
-                return SIZE_MAX;
-            before = bin->size;
-        }
-    }
-    return listed;
-}
-
-bool cache_table_is_valid(const struct cache_table *table) {
-    unsigned with_site = 0, displaced = 0;
-    size_t listed = 0;
-    for (unsigned i = 0; i < table->count; i++)
-        with_site += table->bins[i].site != NULL;
-    for (unsigned at = 0; at < table->used_count; at++) {
-        const struct cache_bin *bin = cache_table_at(table, at);
-        if (!bin->site || cache_table_find(table, bin->id, bin->size) != bin ||
-            (bin->head && !bin->listed))
-            return false;
-        listed += bin->listed != NULL;
-        displaced += cache_table_find_near(table, bin->id, bin->size) != bin;
-    }
-    return with_site == table->used_count && displaced == table->displaced &&
-           count_listed(table) == listed;
 }

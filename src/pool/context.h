@@ -18,25 +18,6 @@ struct site_record {
     UT_hash_handle by_key;
 };
 
-/* After so many misses in a row that were each for the site's largest size so far the next ones are
- * taken to be so, too. A row ends where there were more hits than a few since the last: sizes
- * without an order miss in rows as well at first, as the smaller ones hit. */
-enum { SITE_GROWS_AFTER = 5, SITE_MOST_BETWEEN = 7 };
-
-/* How many misses are in the row with one for that size. */
-static inline unsigned site_grown(const struct site *site, size_t size) {
-    bool soon = stats_read(&site->stats->hits) - site->hits_before <= SITE_MOST_BETWEEN;
-    return size <= site->largest_missed ? 0 : soon ? site->growing + 1 : 1;
-}
-
-/* Learns of that miss. */
-static inline void site_note_miss(struct site *site, size_t size, unsigned grown) {
-    site->hits_before = stats_read(&site->stats->hits);
-    site->growing = grown;
-    if (size > site->largest_missed)
-        site->largest_missed = size;
-}
-
 /* What calls of threads' caches have changed (cache.h): in unsigned arithmetic that may wrap. */
 enum cache_sum {
     CACHE_SUMS_OF_SHARD = STATS_SHARD_SUMS - 1, /* these have the first numbers */

@@ -75,13 +75,6 @@ void ledger_publish(struct pool *pool, struct device *device) {
     history_note(device);
 }
 
-/* The same where nothing has become more than it was, without its place in the history. */
-static void publish_less(struct device *device) {
-    decay_note_idle(device, (int64_t)device_idle(device));
-    if (!device->stats)
-        publish_kind(device);
-}
-
 /* The block becomes live, or is that no longer. sign is 1 or -1, in unsigned arithmetic that may
  * wrap. */
 static void count_live(struct pool_block *block, uint64_t sign) {
@@ -251,17 +244,21 @@ void ledger_set_state(struct pool_block *block, enum block_state state) {
                             !block->taints && !block->in_driver_pool;
 }
 
-/* Takes the block out of the sums, as it goes out of the map. */
+/* Takes the block out of the sums, as it goes out of the map. Nothing is more than it was then, so
+ * that there is no new peak. */
 static void subtract(struct pool_block *block) {
+    struct device *device = block->context->device;
     if (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED)
         count_live(block, (uint64_t)-1);
     count_block(block, (uint64_t)-1);
     ledger_set_state(block, BLOCK_GONE);
-    publish_less(block->context->device);
+    decay_note_idle(device, (int64_t)device_idle(device));
+    if (!device->stats)
+        publish_kind(device);
 }
 
-/* Takes the block out of map and sums. */
-static inline void take_off(struct pool *pool, struct pool_block *block) {
+void ledger_remove_unnoted(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     pointer_map_remove(&pool->map, block);
     if (__builtin_expect(pool->indexed, 0))
         address_index_remove(pool, block);
@@ -270,14 +267,8 @@ static inline void take_off(struct pool *pool, struct pool_block *block) {
 
 void ledger_remove(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    take_off(pool, block);
+    ledger_remove_unnoted(pool, block);
     history_note(block->context->device);
-}
-
-void ledger_remove_before_another(struct pool *pool, struct pool_block *block) {
-    lock_check_held(LOCK_POOL);
-    take_off(pool, block);
-    block->context->device->changes++;
 }
 
 void ledger_forget_region(struct pool *pool, struct idle_store *store, struct region *region) {

@@ -31,13 +31,6 @@ static CUresult note_all_work(const struct pool *pool, const struct context *con
                                           : pool->driver->event_record(event, CU_STREAM_LEGACY);
 }
 
-/* Records the event, which is not pending, and looks at it. Gate entered. */
-__attribute__((always_inline)) static inline CUresult
-ask_by(const struct pool *pool, const struct context *context, CUevent event) {
-    CUresult result = note_all_work(pool, context, event);
-    return result == CUDA_SUCCESS ? pool->driver->event_query(event) : result;
-}
-
 /* Whether all work of the current context is done: NOT_READY if not. While an earlier record has
  * not completed nothing more is recorded: whoever asks again and again behind a kernel that runs on
  * would fill the device's queue. Gate entered. */
@@ -49,7 +42,9 @@ __attribute__((always_inline)) static inline CUresult ask(struct pool *pool,
         return CUDA_ERROR_UNKNOWN;
     CUresult result = pending ? pool->driver->event_query(event) : CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
-        result = ask_by(pool, context, event);
+        result = note_all_work(pool, context, event);
+    if (result == CUDA_SUCCESS)
+        result = pool->driver->event_query(event);
     if (__builtin_expect(result != CUDA_SUCCESS || pending, 0)) {
         pool_lock(pool);
         context->event_pending = result == CUDA_ERROR_NOT_READY;
@@ -72,7 +67,9 @@ CUresult quiet_ask_by(struct pool *pool, const struct context *context, CUevent 
     lock_check_none();
     if (!can_ask(pool) || !pool_gate_enter(pool))
         return CUDA_ERROR_UNKNOWN;
-    CUresult result = ask_by(pool, context, event);
+    CUresult result = pool->driver->ctx_record_event(context->handle, event);
+    if (result == CUDA_SUCCESS)
+        result = pool->driver->event_query(event);
     pool_gate_leave(pool);
     return result;
 }

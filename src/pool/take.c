@@ -1,6 +1,6 @@
 /* What becomes a live block for a request: an idle one that serves, or what the driver has given.
  */
-#include "pool/cache_parts.h"
+#include "pool/cache_stopped.h"
 #include "pool/suballocation.h"
 
 void take_count_hits(const struct context *context, struct site *site, int many) {
@@ -113,12 +113,17 @@ static void prepare_next(struct pool *pool, struct context *context, struct site
         cache->spare = ledger_take_records(pool);
 }
 
-/* Learns of a miss: whether so many in a row were each for the site's largest size so far that the
- * next one is taken to be so, too. Lock held. */
-static bool is_growing(struct site *site, size_t size) {
-    lock_check_held(LOCK_POOL);
-    site_note_miss(site, size, site_grown(site, size));
-    return site->growing >= SITE_GROWS_AFTER;
+unsigned take_row_with(const struct site *site, size_t size) {
+    enum { MOST_BETWEEN = 7 };
+    bool soon = stats_read(&site->stats->hits) - site->hits_before <= MOST_BETWEEN;
+    return size <= site->largest_missed ? 0 : soon ? site->growing + 1 : 1;
+}
+
+void take_learn(struct site *site, size_t size, unsigned row) {
+    site->hits_before = stats_read(&site->stats->hits);
+    site->growing = row;
+    if (size > site->largest_missed)
+        site->largest_missed = size;
 }
 
 /* The largest size that may serve the request, within the bounds. Kept out of the way of others'
@@ -143,9 +148,11 @@ __attribute__((noinline)) static size_t size_for_growing(struct pool *pool,
 size_t take_size_to_ask(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     const struct context *context = request->context;
-    bool grows = context->keeper->reach && !context->ended && !request->pitch &&
-                 is_growing(request->site, request->size);
-    return grows ? size_for_growing(pool, request) : request->size;
+    if (!context->keeper->reach || context->ended || request->pitch)
+        return request->size;
+    unsigned row = take_row_with(request->site, request->size);
+    take_learn(request->site, request->size, row);
+    return row >= TAKE_GROWS_AFTER ? size_for_growing(pool, request) : request->size;
 }
 
 void take_obtained(struct pool *pool, const struct request *request,
