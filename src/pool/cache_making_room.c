@@ -157,8 +157,8 @@ static void forget_bin(struct cache *cache, struct cache_bin *bin) {
     }
 }
 
-/* The same where nobody else has had the pool, and so none waits for what was given back. Cache
- * locked. */
+/* What is left to do where nobody else has had the pool, and so none waits for what was given back.
+ * Cache locked. */
 static bool end_here(struct pool *pool, struct cache *cache, const struct plan *plan) {
     cache_check_locked(cache);
     struct device *device = cache->context->device;
