@@ -121,7 +121,7 @@ static void list_as(struct cache_table *table, struct cache_table *larger) {
     struct cache_walk walk = along_all;
     const struct cache_bin *bin;
     unsigned class = CACHE_CLASSES;
-    uint16_t *link = NULL;
+    uint16_t *link = larger->first;
     while ((bin = cache_table_walk(table, &walk))) {
         struct cache_bin *same = cache_table_find(larger, bin->id, bin->size);
         link = walk.class == class ? link : &larger->first[walk.class];
