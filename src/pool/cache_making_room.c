@@ -203,9 +203,8 @@ bool cache_make_room(struct pool *pool, struct cache *cache, struct site *site, 
     cache_check_locked(cache);
     struct plan plan;
     cache_stands_for_pool(cache);
-    if (!cache_is_settled(cache))
-        cache_settle(pool, cache);
-    bool here = make_plan(pool, cache, site, size, &plan);
+    /* Else the ledger is behind: to bring it up to date takes as long as the long way. */
+    bool here = cache_is_settled(cache) && make_plan(pool, cache, site, size, &plan);
     cache_stands_for_itself(cache);
     if (!here) {
         cache_unlock(cache);

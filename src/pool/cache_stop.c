@@ -269,10 +269,3 @@ BY_POINTER static void resume(struct pool *pool, bool with_own) {
 }
 
 const struct lock_follower cache_follower = {stop, resume};
-
-void cache_settle(struct pool *pool, struct cache *cache) {
-    lock_check_held(LOCK_POOL);
-    merge(pool, cache);
-    merge_fresh(pool, cache);
-    grant(pool, cache);
-}

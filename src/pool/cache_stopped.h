@@ -29,9 +29,7 @@ static inline void cache_stands_for_itself(const struct cache *cache) {
 
 /* All below: lock held, and so all caches are stopped. */
 
-/* Merges what an alone cache has counted into the ledger, and sets anew what it may do. */
-void cache_settle(struct pool *pool, struct cache *cache);
-/* Whether it has counted nothing since. Lock not needed. */
+/* Whether the ledger knows all that the cache has counted. Lock not needed. */
 static inline bool cache_is_settled(const struct cache *cache) {
     return !(cache->sums[SUM_hits] | cache->sums[SUM_frees] | cache->sums[SUM_fresh]);
 }
