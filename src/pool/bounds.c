@@ -83,6 +83,13 @@ uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {
 
 enum { LOOK_EVERY = 16 }; /* changes between two looks at the clock */
 
+bool decay_is_due(const struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    const struct device_bounds *of = &device->bounds;
+    return pool->config.idle_decay > 0 && device->changes - of->looked >= LOOK_EVERY &&
+           (double)(pool_now(pool) - of->period_began) >= pool->config.idle_decay * 1e9;
+}
+
 uint64_t decay_due(struct pool *pool, struct device *device) {
     lock_check_held(LOCK_POOL);
     struct device_bounds *of = &device->bounds;

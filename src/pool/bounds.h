@@ -55,6 +55,7 @@ uint64_t idle_bound_room_to_grow(const struct device *device);
 
 /* Bytes of idle memory that were not needed of late: to be given up now. */
 uint64_t decay_due(struct pool *pool, struct device *device);
+bool decay_is_due(const struct pool *pool, const struct device *device); /* whether there may be */
 /* Only `idle` bytes are idle now, or were. */
 static inline void decay_note_idle(struct device *device, int64_t idle) {
     lock_check_held(LOCK_POOL);
@@ -67,6 +68,11 @@ static inline void decay_note_idle(struct device *device, int64_t idle) {
 /* After `grown` bytes were allocated, whether the driver may lack memory for launches: then it is
  * to be asked what is left. */
 bool headroom_may_lack(struct device *device, uint64_t grown);
+/* Whether it is not, with so much idle. */
+static inline bool headroom_is_there(const struct device *device, uint64_t idle, uint64_t grown) {
+    lock_check_held(LOCK_POOL);
+    return !idle || grown < device->bounds.until_asked;
+}
 /* That many bytes were allocated without that question. */
 static inline void headroom_shrinks(struct device *device, uint64_t grown) {
     lock_check_held(LOCK_POOL);

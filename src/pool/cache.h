@@ -23,8 +23,9 @@ enum {
 };
 
 /* Serves a miss of the site with that site_id(), where nothing idle serves: asks the driver, and
- * leaves the record to the ledger for later. False: nothing has happened. To be called right after
- * quick_malloc has answered QUICK_MISS. Lock not held. */
+ * leaves the record to the ledger for later; may give an idle block back before. False: nothing has
+ * happened to the request. To be called right after quick_malloc has answered QUICK_MISS. Lock not
+ * held. */
 bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
 
 /* Frees the last live block of its context, with a wait, if the thread's cache can keep it. False:

@@ -1,5 +1,6 @@
 /* The bins of threads' caches: where blocks are kept and found. */
 #include "pool/cache_quick.h"
+#include "pool/cache_stopped.h"
 
 #include "by_pointer.h"
 #include "round.h"
@@ -420,10 +421,11 @@ void cache_offer_largest(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     const struct pool_block *kept = context->keeper->largest(&context->store);
     size_t least = kept ? kept->size : 0;
+    bool alike;
     for (int i = 0; i < pool->cache_count; i++) {
         struct cache *cache = pool->caches[i];
         struct cache_bin *bin;
-        while (cache->context == context && (bin = cache_table_largest(&cache->table)) &&
+        while (cache->context == context && (bin = cache_table_largest(&cache->table, &alike)) &&
                bin->size >= least) {
             least = bin->size;
             empty(bin, cache);

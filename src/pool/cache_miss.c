@@ -1,6 +1,7 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when caches are merged. */
 #include "pool/cache_quick.h"
+#include "pool/cache_stopped.h"
 
 /* Whether a thread has freed anything since its cache was stopped. */
 static bool has_freed(const struct cache *cache) {
@@ -24,9 +25,28 @@ static bool is_known_to_miss(const struct cache *cache, const struct cache_site 
 
 enum look {
     LOOK_NOTHING, /* nothing serves, and nothing need be given back or asked before memory grows */
+    LOOK_NO_ROOM, /* nothing serves, and something may have to be given back before */
     LOOK_SERVED,
     LOOK_ELSEWHERE, /* not for the cache */
 };
+
+/* Learns of the miss what the long way would. False: it is to be taken. */
+static bool learn(struct cache *cache, struct site *site, size_t size) {
+    if (size > site->largest_missed)
+        return cache_learn(cache, site, size);
+    __atomic_store_n(&site->growing, 0, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* Remembers that nothing idle serves, and that the driver is asked. */
+static void remember(struct cache *cache, struct cache_site *known, size_t bytes, size_t size) {
+    if (!cache->alone)
+        return;
+    known->bytes = bytes;
+    known->size = size;
+    known->stamp = cache_stamp(cache);
+    cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
+}
 
 /* Looks for a block that serves, which goes live: *pointer. Cache locked. */
 static enum look look(const struct pool *pool, struct cache *cache, struct cache_site *known,
@@ -34,6 +54,8 @@ static enum look look(const struct pool *pool, struct cache *cache, struct cache
     cache_check_locked(cache);
     if (!known->site || known->id != site || !size)
         return LOOK_ELSEWHERE;
+    /* Each site counts in one cache. */
+    bool counts = cache->spare && known->site->record->counting == cache;
     if (!cache->nothing_idle || is_any_freed(pool, cache)) {
         bool none;
         const struct pool_block *block = cache_serve_larger(cache, known->site, bytes, size, &none);
@@ -41,20 +63,12 @@ static enum look look(const struct pool *pool, struct cache *cache, struct cache
             *pointer = block->pointer;
             return LOOK_SERVED;
         }
-        if (!none || !cache->alone || size > cache->may_grow)
+        if (!none || !cache->alone)
             return LOOK_ELSEWHERE;
+        if (size > cache->may_grow)
+            return counts ? LOOK_NO_ROOM : LOOK_ELSEWHERE;
     }
-    /* The keeper learns of a size larger than all before, and each site counts in one cache. */
-    if (size > known->site->largest_missed || known->site->record->counting != cache)
-        return LOOK_ELSEWHERE;
-    __atomic_store_n(&known->site->growing, 0, __ATOMIC_RELAXED);
-    if (cache->alone) {
-        known->bytes = bytes;
-        known->size = size;
-        known->stamp = cache_stamp(cache);
-        cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
-    }
-    return LOOK_NOTHING;
+    return counts && learn(cache, known->site, size) ? LOOK_NOTHING : LOOK_ELSEWHERE;
 }
 
 static void count_fresh(struct cache *cache, struct stats_site *site, size_t bytes, size_t size) {
@@ -120,8 +134,15 @@ __attribute__((noinline)) static bool look_and_ask(struct pool *pool, CUdevicept
     struct cache_site *known = cache_place_for(cache, site);
     size_t size = round_physical(bytes);
     enum look found = look(pool, cache, known, site, pointer, bytes, size);
-    if (found == LOOK_NOTHING && cache->spare)
+    if (found == LOOK_NO_ROOM) {
+        if (!cache_make_room(pool, cache, known->site, size))
+            return false;
+        found = LOOK_NOTHING;
+    }
+    if (found == LOOK_NOTHING && cache->spare) {
+        remember(cache, known, bytes, size);
         return ask(pool, pointer, bytes, size, cache, known->site);
+    }
     cache_unlock(cache);
     return found == LOOK_SERVED;
 }

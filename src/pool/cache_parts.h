@@ -1,6 +1,6 @@
 /* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest:
  * cache_life.c (caches), cache_stop.c (all of them at once), cache_table.c (their bins),
- * cache_bins.c (what is in these), cache_miss.c. */
+ * cache_bins.c (what is in these), cache_miss.c, and cache_stopped.h. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -29,16 +29,17 @@ struct cache_site {
  * a cache in use has a context and a shard, and is in its pool's table. */
 struct cache {
     _Alignas(128) atomic_int lock;
-    int budget;         /* calls to be served before cache_renew */
-    atomic_bool parked; /* while stopped */
-    bool busy;          /* while stopped: it has served calls since the last time */
-    bool defers, young; /* while stopped */
-    bool nothing_idle;  /* while stopped: on the device, then */
-    bool alone;         /* while stopped: in use, and in its context */
-    bool may_miss;      /* while stopped: `alone` or `nothing_idle`; all bins are in their pairs */
-    uintptr_t key;      /* while stopped */
-    struct context *context;         /* while stopped */
-    uint64_t sums[CACHE_SUMS];       /* since they were last merged */
+    int budget;                /* calls to be served before cache_renew */
+    atomic_bool parked;        /* while stopped */
+    bool busy;                 /* while stopped: it has served calls since the last time */
+    bool defers, young;        /* while stopped */
+    bool nothing_idle;         /* while stopped: on the device, then */
+    bool alone;                /* while stopped: in use, and in its context */
+    bool may_miss;             /* while stopped: `alone` or `nothing_idle` */
+    bool misses_near;          /* while stopped: `may_miss`, and all bins are in their pairs */
+    uintptr_t key;             /* while stopped */
+    struct context *context;   /* while stopped */
+    uint64_t sums[CACHE_SUMS]; /* since they were last merged */
     uint64_t peak_in_use, peak_live; /* the largest of these sums */
     uint64_t peak_taken;       /* the largest of live less held, by which idle memory shrinks */
     struct stats_shard *shard; /* where sums are published for readers of the stats page */
@@ -176,22 +177,5 @@ static inline void cache_note_bin(const struct cache *cache, const struct cache_
                                   struct pool_block *block) {
     block->bin = (uint16_t)(bin - cache->table.bins);
 }
-
-/* All below: lock held, and so all caches are stopped. */
-
-/* Takes the cache's lock, however long that takes. */
-void cache_lock_at_last(struct pool *pool, struct cache *cache);
-/* Keeps one that no pool has any more for another. Lock not needed. */
-void cache_give_back(struct cache *cache);
-
-/* The calling thread's cache for the context, made if need be. NULL: it has none. */
-struct cache *cache_own(struct pool *pool, struct context *context);
-
-/* Adds to the site what the bin has counted apart. */
-void cache_merge_counts(struct cache_bin *bin);
-/* Brings all of the cache's blocks into its context's store. */
-void cache_drain_one(struct cache *cache);
-/* Forgets all bins: their blocks, and their stats if they are wanted, are elsewhere. */
-void cache_close_bins(struct cache *cache);
 
 #endif

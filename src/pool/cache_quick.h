@@ -119,7 +119,11 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
                (block = bin ? cache_serve_other(cache, bin, bytes, size)
                             : cache_serve_known(cache, site, bytes, size))) {
         *pointer = block->pointer;
-    } else if (cache->may_miss && (whole || !bin)) {
+    } else if (whole
+                   ? cache->may_miss
+                   : !bin && (cache->misses_near ||
+                              (cache->may_miss &&
+                               !cache_table_spills(cache_table_home(&cache->table, site, size))))) {
         return QUICK_MISS;
     } else {
         cache_unlock(cache);

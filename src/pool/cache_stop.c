@@ -3,7 +3,7 @@
 #include "by_pointer.h"
 #include "clock.h"
 #include "planted.h"
-#include "pool/cache_parts.h"
+#include "pool/cache_stopped.h"
 
 #include <string.h>
 
@@ -206,7 +206,8 @@ static void grant(struct pool *pool, struct cache *cache) {
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
     cache->nothing_idle = serves && !device_idle(context->device) && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
-    cache->may_miss = (cache->nothing_idle || cache->alone) && !cache->table.displaced;
+    cache->may_miss = cache->nothing_idle || cache->alone;
+    cache->misses_near = cache->may_miss && !cache->table.displaced;
     cache->may_grow = cache->alone ? idle_bound_room_to_grow(context->device) : 0;
     cache->stops += CACHE_STOP;
     cache->sentinel = cache->defers ? NULL : context->sentinel;
@@ -268,58 +269,3 @@ BY_POINTER static void resume(struct pool *pool, bool with_own) {
 }
 
 const struct lock_follower cache_follower = {stop, resume};
-
-/* The cache's blocks have been drained. */
-static void close_cache(struct cache *cache) {
-    struct site_record *record;
-    cache_close_bins(cache);
-    for (record = cache->pool->site_records; record; record = record->by_key.next)
-        if (record->counting == cache)
-            record->counting = NULL;
-    cache->key = 0;
-    cache->context = NULL;
-    cache->sentinel = NULL;
-    cache->deferred = NULL;
-    cache->freeable = pointer_table_empty;
-    memset(cache->sites, 0, sizeof cache->sites);
-    memset(cache->sums, 0, sizeof cache->sums);
-    cache->peak_in_use = cache->peak_live = cache->peak_taken = 0;
-    cache->served = cache->swept = 0;
-    cache->last_event = NULL;
-    cache->waited = 0;
-}
-
-static void give_back_spares(struct pool *pool, struct cache *cache) {
-    struct pool_block *block;
-    while ((block = cache->spare)) {
-        cache->spare = block->next;
-        ledger_recycle(pool, block);
-    }
-}
-
-void cache_close(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    for (int i = 0; i < pool->cache_count; i++)
-        if (pool->caches[i]->context == context) {
-            cache_drain_one(pool->caches[i]);
-            give_back_spares(pool, pool->caches[i]);
-            stats_shard_end(pool->caches[i]->shard, context->device->stats);
-            close_cache(pool->caches[i]);
-        }
-}
-
-void cache_forget(struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    for (int i = 0; i < pool->cache_count; i++) {
-        struct cache *cache = pool->caches[i];
-        if (cache->context)
-            close_cache(cache);
-        cache->fresh = cache->spare = NULL;
-        cache->asking = 0;
-        cache->pool = NULL;
-        cache->parked = false;
-        cache_unlock(cache);
-        cache_give_back(cache);
-    }
-    pool->cache_count = pool->active_count = 0;
-}

@@ -44,7 +44,8 @@ static unsigned next_class(const struct cache_table *table, unsigned class, unsi
 }
 
 bool cache_table_reaches(const struct cache_table *table, size_t size) {
-    return next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
+    return size <= table->most &&
+           next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
 }
 
 /* The bin that the link leads to, with a block: empty ones are taken out of the list. NULL: the
@@ -85,15 +86,24 @@ struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk 
     return NULL;
 }
 
-struct cache_bin *cache_table_largest(struct cache_table *table) {
+/* The last bin with a block of the class; NULL: none has any. *alike: as cache_table_largest. */
+static struct cache_bin *last_of(struct cache_table *table, unsigned class, bool *alike) {
     struct cache_bin *bin, *found = NULL;
-    for (unsigned word = CACHE_CLASSES / 64; word-- > 0 && !found;)
-        while (table->classes[word] && !found) {
-            unsigned class = word * 64 + 63 - (unsigned)__builtin_clzll(table->classes[word]);
-            uint16_t *link = &table->first[class];
-            for (; (bin = follow(table, class, link)); link = &bin->next)
-                found = bin;
-        }
+    uint16_t *link = &table->first[class];
+    *alike = false;
+    for (; (bin = follow(table, class, link)); link = &bin->next) {
+        *alike = found && found->size == bin->size;
+        found = bin;
+    }
+    return found;
+}
+
+struct cache_bin *cache_table_largest(struct cache_table *table, bool *alike) {
+    struct cache_bin *found = NULL;
+    for (unsigned word = cache_class(table->most) / 64 + 1; word-- > 0 && !found;)
+        for (uint64_t classes; (classes = table->classes[word]) && !found;)
+            found = last_of(table, word * 64 + 63 - (unsigned)__builtin_clzll(classes), alike);
+    table->most = found ? found->size : 0;
     return found;
 }
 
@@ -111,7 +121,7 @@ static void list_as(struct cache_table *table, struct cache_table *larger) {
     struct cache_walk walk = along_all;
     const struct cache_bin *bin;
     unsigned class = CACHE_CLASSES;
-    uint16_t *link = NULL;
+    uint16_t *link = larger->first;
     while ((bin = cache_table_walk(table, &walk))) {
         struct cache_bin *same = cache_table_find(larger, bin->id, bin->size);
         link = walk.class == class ? link : &larger->first[walk.class];
@@ -122,6 +132,7 @@ static void list_as(struct cache_table *table, struct cache_table *larger) {
         same->listed = same->site;
     }
     memcpy(larger->classes, table->classes, sizeof larger->classes);
+    larger->most = table->most;
 }
 
 static bool init(struct cache_table *table, unsigned count) {
@@ -197,6 +208,37 @@ struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_
     return place;
 }
 
+/* Once no bin is displaced. */
+static void forget_spills(struct cache_table *table) {
+    for (unsigned i = 0; i < table->count; i++)
+        table->bins[i].spills = false;
+}
+
+static void unlist(struct cache_table *table, const struct cache_bin *bin) {
+    unsigned class = cache_class(bin->size);
+    uint16_t *link = &table->first[class];
+    while (*link != number_of(table, bin))
+        link = &table->bins[*link].next;
+    *link = bin->next;
+    if (table->first[class] == CACHE_NO_BIN)
+        table->classes[class / 64] &= ~((uint64_t)1 << class % 64);
+}
+
+void cache_table_remove_late(struct cache_table *table, struct cache_bin *bin) {
+    enum { TRIES = 8 };
+    unsigned i = table->used_count, least = i > TRIES ? i - TRIES : 0;
+    while (i-- > least && table->used[i] != number_of(table, bin))
+        continue;
+    if (i + 1 == least)
+        return;
+    if (bin->listed)
+        unlist(table, bin);
+    if (table->displaced && !is_near(table, bin) && !--table->displaced)
+        forget_spills(table);
+    *bin = (struct cache_bin){.spills = bin->spills};
+    table->used[i] = table->used[--table->used_count];
+}
+
 void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
                         void *data) {
     unsigned kept = 0;
@@ -211,41 +253,6 @@ void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bi
     }
     table->used_count = kept;
     drop_empty(table); /* before their places are used again */
-    for (unsigned i = 0; !table->displaced && i < table->count; i++)
-        table->bins[i].spills = false;
-}
-
-/* Counts the bins that are listed, each in its class and by size. SIZE_MAX: one is not. */
-static size_t count_listed(const struct cache_table *table) {
-    size_t listed = 0;
-    for (unsigned class = 0; class < CACHE_CLASSES; class ++) {
-        bool some = table->classes[class / 64] >> class % 64 & 1;
-        size_t before = 0;
-        for (uint16_t at = some ? table->first[class] : CACHE_NO_BIN; at != CACHE_NO_BIN;
-             at = table->bins[at].next) {
-            const struct cache_bin *bin = &table->bins[at];
-            if (!bin->site || bin->listed != bin->site || cache_class(bin->size) != class ||
-                bin->size < before || ++listed > table->used_count)
-                return SIZE_MAX;
-            before = bin->size;
-        }
-    }
-    return listed;
-}
-
-bool cache_table_is_valid(const struct cache_table *table) {
-    unsigned with_site = 0, displaced = 0;
-    size_t listed = 0;
-    for (unsigned i = 0; i < table->count; i++)
-        with_site += table->bins[i].site != NULL;
-    for (unsigned at = 0; at < table->used_count; at++) {
-        const struct cache_bin *bin = cache_table_at(table, at);
-        if (!bin->site || cache_table_find(table, bin->id, bin->size) != bin ||
-            (bin->head && !bin->listed))
-            return false;
-        listed += bin->listed != NULL;
-        displaced += cache_table_find_near(table, bin->id, bin->size) != bin;
-    }
-    return with_site == table->used_count && displaced == table->displaced &&
-           count_listed(table) == listed;
+    if (!table->displaced)
+        forget_spills(table);
 }

@@ -34,13 +34,15 @@ _Static_assert(sizeof(struct cache_bin) == 64, "a cache line of its own");
  * last; `used` has the places of those with a site; all lie within reach of where their hash
  * points, `displaced` of them not in the pair there. Bins that may have blocks are listed by
  * classes of sizes, smaller ones first: `first` is the place of a class's first one where its bit
- * is set in `classes`. A bin whose last block is taken stays listed until a walk comes by. */
+ * is set in `classes`; none is of more than `most` bytes. A bin whose last block is taken stays
+ * listed until a walk comes by. */
 struct cache_table {
     struct cache_bin *bins;
     size_t mask;
     unsigned count, used_count, displaced;
     uint16_t *used;
     void *memory; /* of both, as malloc gave it */
+    size_t most;
     uint64_t classes[CACHE_CLASSES / 64];
     uint16_t first[CACHE_CLASSES];
 };
@@ -134,14 +136,15 @@ __attribute__((noinline, unused)) static void cache_table_list(struct cache_tabl
     bin->next = *link;
     *link = (uint16_t)(bin - table->bins);
     bin->listed = bin->site;
+    table->most = bin->size > table->most ? bin->size : table->most;
 }
 
 /* Whether a listed bin may have blocks of at least that size. */
 bool cache_table_reaches(const struct cache_table *table, size_t size);
 /* The next bin with a block; NULL: there is none, or no tries are left. */
 struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk);
-/* The bin with the largest blocks; NULL: no bin has any. */
-struct cache_bin *cache_table_largest(struct cache_table *table);
+/* The bin with the largest blocks; NULL: no bin has any. *alike: whether another has such, too. */
+struct cache_bin *cache_table_largest(struct cache_table *table, bool *alike);
 
 /* All functions below are called with all caches stopped. */
 
@@ -154,6 +157,8 @@ bool cache_table_grow(struct cache_table *table);
 /* Copies the bin, which has a site and no blocks, to an unused place; NULL: there is none within
  * reach. */
 struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin);
+/* Makes the bin unused, which has no blocks, if it is one of the last that were added. */
+void cache_table_remove_late(struct cache_table *table, struct cache_bin *bin);
 /* Makes the bins unused for which keeps() is false. */
 void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
                         void *data);

@@ -244,21 +244,31 @@ void ledger_set_state(struct pool_block *block, enum block_state state) {
                             !block->taints && !block->in_driver_pool;
 }
 
-/* Takes the block out of the sums, as it goes out of the map. */
-static void subtract(struct pool *pool, struct pool_block *block) {
+/* Takes the block out of the sums, as it goes out of the map. Nothing is more than it was then, so
+ * that there is no new peak. */
+static void subtract(struct pool_block *block) {
+    struct device *device = block->context->device;
     if (block->state != BLOCK_IDLE && block->state != BLOCK_DEFERRED)
         count_live(block, (uint64_t)-1);
     count_block(block, (uint64_t)-1);
     ledger_set_state(block, BLOCK_GONE);
-    ledger_publish(pool, block->context->device);
+    decay_note_idle(device, (int64_t)device_idle(device));
+    if (!device->stats)
+        publish_kind(device);
 }
 
-void ledger_remove(struct pool *pool, struct pool_block *block) {
+void ledger_remove_unnoted(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     pointer_map_remove(&pool->map, block);
     if (__builtin_expect(pool->indexed, 0))
         address_index_remove(pool, block);
-    subtract(pool, block);
+    subtract(block);
+}
+
+void ledger_remove(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    ledger_remove_unnoted(pool, block);
+    history_note(block->context->device);
 }
 
 void ledger_forget_region(struct pool *pool, struct idle_store *store, struct region *region) {
@@ -289,7 +299,8 @@ __attribute__((noinline)) static void forget_stale(struct pool *pool, struct poo
         region_leave(stale);
         ledger_forget_region(pool, &stale->context->store, region);
     }
-    subtract(pool, stale);
+    subtract(stale);
+    history_note(stale->context->device);
     if (!waited_for) /* else the thread that waits still holds it */
         ledger_recycle(pool, stale);
 }

@@ -49,6 +49,8 @@ void ledger_keep(struct pool *pool, struct pool_block *block);
 /* Takes the block out of the table and all sums; the record stays valid, GONE, until
  * ledger_recycle. */
 void ledger_remove(struct pool *pool, struct pool_block *block);
+/* The same without a note in the history. */
+void ledger_remove_unnoted(struct pool *pool, struct pool_block *block);
 void ledger_recycle(struct pool *pool, struct pool_block *block);
 /* Puts the block back into table and sums in the state given, after ledger_remove. Recycles it if
  * that cannot be done. */

@@ -63,6 +63,17 @@ bool context_is_quiet(struct pool *pool, struct context *context) {
     return result == CUDA_SUCCESS;
 }
 
+CUresult quiet_ask_by(struct pool *pool, const struct context *context, CUevent event) {
+    lock_check_none();
+    if (!can_ask(pool) || !pool_gate_enter(pool))
+        return CUDA_ERROR_UNKNOWN;
+    CUresult result = pool->driver->ctx_record_event(context->handle, event);
+    if (result == CUDA_SUCCESS)
+        result = pool->driver->event_query(event);
+    pool_gate_leave(pool);
+    return result;
+}
+
 /* Whether the driver can be asked. Older ones record an event in streams alone: the legacy one
  * comes after all but those that do not wait for it, which only fence_streams.c can name. */
 static bool can_ask_now(struct pool *pool) {

@@ -65,9 +65,7 @@ _Static_assert((int)POOL_DEVICE == (int)STATS_DEVICE && (int)POOL_HOST == (int)S
                    (int)POOL_MANAGED == (int)STATS_MANAGED,
                "the report's kinds of memory are the pool's");
 
-/* The driver's free of a block whose work is done, timed: it does not wait for the device. Lock
- * not held. */
-static CUresult release_timed(const struct pool *pool, const struct pool_block *block) {
+CUresult release_timed(const struct pool *pool, const struct pool_block *block) {
     lock_check_none();
     enum pool_memory memory = block->context->kind.memory;
     uint64_t began = call_timer_start(STATS_CALL_FREE);
@@ -77,13 +75,33 @@ static CUresult release_timed(const struct pool *pool, const struct pool_block *
     return result;
 }
 
+void release_list_end(struct pool *pool, struct release_list *releases, bool released,
+                      const struct context *busy) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block, *next;
+    for (block = releases->first; block; block = next) {
+        next = block->next_leaving;
+        bool refused = block->refused;
+        if (refused && busy && block->context == busy)
+            block->context->resting = false; /* room_make saw it rest, or could not see it */
+        if (block->context->keeper->cuts)
+            suballocation_released(block, refused);
+        if (refused)
+            ledger_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
+        else
+            ledger_recycle(pool, block);
+    }
+    releases->device->saves = releases->device->saves || released;
+    releases->first = NULL;
+}
+
 /* Removes the records before the driver frees: another thread may be given an address at once. A
  * block that the driver refuses to free (a capture forbids it, say), or that may not be freed now,
  * comes back as idle. */
 size_t release_list_give_back(struct pool *pool, struct release_list *releases) {
     lock_check_held(LOCK_POOL);
     size_t released = 0;
-    struct pool_block *block = releases->first, *next;
+    struct pool_block *block = releases->first;
     if (!block && !releases->unused)
         return 0;
     releases->device->releasing++; /* counts what is unused */
@@ -116,21 +134,8 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     }
     gate_exchange_capture_mode(pool, &mode);
     pool_lock(pool);
-    for (block = releases->first; block; block = next) {
-        next = block->next_leaving;
-        bool refused = block->refused;
-        if (refused && giving.busy && block->context == giving.busy)
-            block->context->resting = false; /* room_make saw it rest, or could not see it */
-        if (block->context->keeper->cuts)
-            suballocation_released(block, refused);
-        if (refused)
-            ledger_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
-        else
-            ledger_recycle(pool, block);
-    }
-    releases->device->saves = releases->device->saves || released;
+    release_list_end(pool, releases, released, giving.busy);
     pool_count_released(pool, releases->device, (int)releases->count + 1);
-    releases->first = NULL;
     return released;
 }
 

@@ -30,8 +30,17 @@ struct release_list {
 /* Lock held. */
 void release_list_add(struct pool *pool, struct release_list *releases,
                       struct pool_block *idle_block);
+/* The driver's free of a block whose work is done, timed: it does not wait for the device. Lock not
+ * held. */
+CUresult release_timed(const struct pool *pool, const struct pool_block *block);
 /* Lock held on entry and return, not in between. */
 size_t release_list_give_back(struct pool *pool, struct release_list *releases);
+
+/* The rest of it, once the driver has been asked for each block, which may have `refused`: the
+ * records serve again, or their blocks are kept again. released: it has taken some. busy: NULL, or
+ * a context that has work. Lock held. */
+void release_list_end(struct pool *pool, struct release_list *releases, bool released,
+                      const struct context *busy);
 
 /* source->refresh for all contexts of the device. Lock held on entry and return, not in between. */
 void release_refresh(struct pool *pool, const struct device *device);

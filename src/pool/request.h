@@ -45,6 +45,19 @@ struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *
  * serve it, for a site whose sizes only grow: its next ones may fit. Called once a miss. Lock held.
  */
 size_t take_size_to_ask(struct pool *pool, const struct request *request);
+/* What it is decided by: how many misses in a row are each for the site's largest size so far, with
+ * one for that size. A row ends where there were more hits than a few since the last: sizes without
+ * an order miss in rows as well at first, as the smaller ones hit. take_learn: the miss is one of
+ * that row. For whom the site counts.
+ */
+unsigned take_row_with(const struct site *site, size_t size);
+void take_learn(struct site *site, size_t size, unsigned row);
+/* Whether the next ones are taken to be so, too. Small ones sooner: even the largest answer to them
+ * shares a page with others. */
+static inline bool take_row_grows(unsigned row, size_t size) {
+    enum { AFTER = 5, SMALL = 256 << 10, SMALL_AFTER = 3 };
+    return row >= (size <= SMALL ? SMALL_AFTER : AFTER);
+}
 /* Records what the driver has given as a live block, unless the context has ended. Lock held. */
 void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained);

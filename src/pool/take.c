@@ -1,6 +1,6 @@
 /* What becomes a live block for a request: an idle one that serves, or what the driver has given.
  */
-#include "pool/cache_parts.h"
+#include "pool/cache_stopped.h"
 #include "pool/suballocation.h"
 
 void take_count_hits(const struct context *context, struct site *site, int many) {
@@ -113,23 +113,17 @@ static void prepare_next(struct pool *pool, struct context *context, struct site
         cache->spare = ledger_take_records(pool);
 }
 
-/* Learns of a miss: whether so many in a row were each for the site's largest size so far that the
- * next one is taken to be so, too. A row ends where there were more hits than a few since the
- * last: sizes without an order miss in rows as well at first, as the smaller ones hit. Small sizes
- * need fewer: even the largest answer to them shares a page with others. Lock held. */
-static bool is_growing(struct site *site, size_t size) {
-    lock_check_held(LOCK_POOL);
-    enum { MOST_BETWEEN = 7, GROWS_AFTER = 5, SMALL = 256 << 10, SMALL_GROWS_AFTER = 3 };
-    uint64_t hits = stats_read(&site->stats->hits);
-    bool soon = hits - site->hits_before <= MOST_BETWEEN;
-    site->hits_before = hits;
-    if (size <= site->largest_missed) {
-        site->growing = 0;
-        return false;
-    }
-    site->largest_missed = size;
-    site->growing = soon ? site->growing + 1 : 1;
-    return site->growing >= (size <= SMALL ? SMALL_GROWS_AFTER : GROWS_AFTER);
+unsigned take_row_with(const struct site *site, size_t size) {
+    enum { MOST_BETWEEN = 7 };
+    bool soon = stats_read(&site->stats->hits) - site->hits_before <= MOST_BETWEEN;
+    return size <= site->largest_missed ? 0 : soon ? site->growing + 1 : 1;
+}
+
+void take_learn(struct site *site, size_t size, unsigned row) {
+    site->hits_before = stats_read(&site->stats->hits);
+    site->growing = row;
+    if (size > site->largest_missed)
+        site->largest_missed = size;
 }
 
 /* The largest size that may serve the request, within the bounds. Kept out of the way of others'
@@ -138,7 +132,7 @@ __attribute__((noinline)) static size_t size_for_growing(struct pool *pool,
                                                          const struct request *request) {
     struct device *device = request->context->device;
     uint64_t room = idle_bound_room_to_grow(device);
-    if (room <= request->size) {
+    if (room <= request->size) {    /* cache_making_room.c knows of this, too */
         request->site->growing = 0; /* not to be asked at each miss */
         return request->size;
     }
@@ -154,9 +148,11 @@ __attribute__((noinline)) static size_t size_for_growing(struct pool *pool,
 size_t take_size_to_ask(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     const struct context *context = request->context;
-    bool grows = context->keeper->reach && !context->ended && !request->pitch &&
-                 is_growing(request->site, request->size);
-    return grows ? size_for_growing(pool, request) : request->size;
+    if (!context->keeper->reach || context->ended || request->pitch)
+        return request->size;
+    unsigned row = take_row_with(request->site, request->size);
+    take_learn(request->site, request->size, row);
+    return take_row_grows(row, request->size) ? size_for_growing(pool, request) : request->size;
 }
 
 void take_obtained(struct pool *pool, const struct request *request,

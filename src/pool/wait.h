@@ -21,6 +21,8 @@ void captures_forget(struct pool *pool); /* lock held */
 /* quiet.c: whether all work of the current context is known to be complete; asks without waiting.
  */
 bool context_is_quiet(struct pool *pool, struct context *context);
+/* Asks so by the context's event, which is not pending; NOT_READY: now it is. Lock not held. */
+CUresult quiet_ask_by(struct pool *pool, const struct context *context, CUevent event);
 /* Whether a context rests, any one, for whoever has nothing better to do than to wait: drivers
  * without cuCtxRecordEvent are asked as well, as far as that can be done. UNKNOWN: they cannot be,
  * or a stream is being captured, or the context is lost. Lock not held. */

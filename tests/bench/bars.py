@@ -50,7 +50,7 @@ COUNTED = {
                       " instructions"),
     "miss_idle": Bar("the same while a block is idle that does not fit", "<=", 300, " instructions"),
     "miss_sizes": Bar("a miss of a program whose sizes are ever new, with what it gives back, over the driver call", "<=",
-                      300, " instructions", held=3780),
+                      300, " instructions", held=1200),
     "recorded": Bar("an operation of a recorded program, of the dearest at hand", "<=", 300, " instructions"),
     "trace": Bar("recording a trace, per event", "<=", 250, " instructions"),
     "live": Bar("an operation with 100,000 live blocks, by one with 1,000", "<", 2, "x"),

@@ -146,11 +146,12 @@ static void a_walk_goes_along_the_bins_with_blocks_from_small_to_large(void **st
 static void what_was_emptied_is_passed_until_it_has_a_block_again(void **state) {
     struct cache_bin *bin;
     size_t before = SIZE_MAX;
+    bool alike;
     (void)state;
     for (unsigned i = 0; i < 500; i++)
         add(i);
     unsigned filled = fill_some();
-    for (; (bin = cache_table_largest(&table)); filled--) {
+    for (; (bin = cache_table_largest(&table, &alike)); filled--) {
         assert_in_range(bin->size, 512, before);
         before = bin->size;
         bin->head = NULL;
@@ -159,6 +160,35 @@ static void what_was_emptied_is_passed_until_it_has_a_block_again(void **state) 
     assert_int_equal(walk(0, SIZE_MAX), 0);
     filled = fill_some();
     assert_int_equal(walk(0, SIZE_MAX), filled);
+}
+
+/* Bins come and go, of which few are left at a time: the table stays as small as that. */
+static void a_bin_is_gone_as_soon_as_its_last_block_is_if_it_is_a_late_one(void **state) {
+    (void)state;
+    struct cache_bin bin = {.id = 16, .site = &some_site}, *late[3] = {NULL};
+    struct pool_block block;
+    for (unsigned i = 0; i < 20; i++)
+        add(i);
+    unsigned used = table.used_count;
+    for (unsigned i = 0; i < 3000; i++) {
+        bin.size = (size_t)512 * (1000 + i * 7);
+        if (late[i % 3]) {
+            late[i % 3]->head = NULL;
+            cache_table_remove_late(&table, late[i % 3]);
+        }
+        late[i % 3] = cache_table_add(&table, &bin);
+        assert_non_null(late[i % 3]);
+        cache_table_list(&table, late[i % 3]);
+        late[i % 3]->head = &block;
+        assert_true(cache_table_is_valid(&table));
+    }
+    assert_int_equal(table.used_count, used + 3);
+    bool alike;
+    assert_ptr_equal(cache_table_largest(&table, &alike), late[2999 % 3]);
+    assert_false(alike);
+    assert_false(cache_table_reaches(&table, bin.size + 512));
+    for (unsigned i = 0; i < 20; i++)
+        assert_int_equal(find(i)->along, i);
 }
 
 enum { CROWD = 600, FIRST_SIZE = 512 << 10, SIZES_OF_CLASS = 64 };
@@ -232,6 +262,8 @@ int main(void) {
                                         start, stop),
         cmocka_unit_test_setup_teardown(what_was_emptied_is_passed_until_it_has_a_block_again,
                                         start, stop),
+        cmocka_unit_test_setup_teardown(
+            a_bin_is_gone_as_soon_as_its_last_block_is_if_it_is_a_late_one, start, stop),
         cmocka_unit_test_setup_teardown(a_crowd_of_smaller_bins_of_the_class_hides_no_larger_one,
                                         start, stop),
         cmocka_unit_test_setup_teardown(

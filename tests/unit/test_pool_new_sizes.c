@@ -1,0 +1,233 @@
+/* Misses of sizes larger than any before: each finds a block idle that does not fit, and is too
+ * much beside another. The thread's cache gives it back by itself, as the long way would. */
+#include "pool/cache_quick.h"
+#include "pool_test.h"
+
+#include <pthread.h>
+
+enum { GROWN_UP = 3000 }; /* calls after which a cache serves many before one goes the long way */
+
+static int start_in_auto(void **state) {
+    (void)state;
+    struct pool_config config = pool_defaults;
+    config.free_mode = POOL_FREE_AUTO;
+    start_with(&config, 80 * GIB);
+    return 0;
+}
+
+static CUdeviceptr quick_alloc(size_t bytes, uintptr_t number) {
+    CUdeviceptr pointer = 0;
+    struct call_site key = site(number);
+    assert_int_equal(pool_malloc(pool, &pointer, bytes, &key), CUDA_SUCCESS);
+    return pointer;
+}
+
+static void quick_release(CUdeviceptr pointer) {
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+}
+
+/* One block stays, so that frees owe their waits. */
+static void grow_up(void) {
+    quick_alloc(100, 99);
+    for (int i = 0; i < GROWN_UP / 2; i++)
+        quick_release(quick_alloc(MIB, 98));
+}
+
+/* Whether a cache serves a miss without the pool's lock. */
+static bool misses_quickly(CUdeviceptr *pointer, size_t bytes, uintptr_t number) {
+    return quick_malloc(pool, pointer, bytes, number, true) == QUICK_MISS &&
+           cache_miss(pool, pointer, bytes, number);
+}
+
+/* In another thread, which has a cache of its own. */
+static void *allocate_there(void *unused) {
+    (void)unused;
+    quick_alloc(MIB, 1);
+    return NULL;
+}
+
+static void allocate_elsewhere(void) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, allocate_there, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* A block of a size that is larger than any before, and then frees the last one: so that each
+ * request finds a block idle that does not fit, and has to go for it. */
+struct growing {
+    CUdeviceptr live;
+    size_t bytes;
+};
+
+static bool grows_quickly(struct growing *growing) {
+    CUdeviceptr before = growing->live;
+    growing->bytes += 2 * MIB;
+    bool quick = misses_quickly(&growing->live, growing->bytes, 1);
+    if (!quick)
+        growing->live = quick_alloc(growing->bytes, 1);
+    assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+    quick_release(before);
+    assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+    return quick;
+}
+
+static struct growing grow_up_and_on(void) {
+    grow_up();
+    struct growing growing = {.bytes = 300 * MIB};
+    growing.live = quick_alloc(growing.bytes, 1);
+    for (int i = 0; i < 200; i++)
+        grows_quickly(&growing);
+    assert_true(grows_quickly(&growing) || grows_quickly(&growing));
+    assert_true(pool_is_valid(pool));
+    return growing;
+}
+
+static void misses_of_ever_new_sizes_give_back_what_is_too_much_without_the_long_way(void **state) {
+    enum { ROUNDS = 300 };
+    (void)state;
+    struct growing growing = grow_up_and_on();
+    int frees = fake.frees, allocs = fake.allocs, quick = 0;
+    uint64_t calls = stats_get(STATS_malloc_calls),
+             released = stats_get(STATS_bound_released_blocks);
+    unsigned bins = cache_mine.cache->table.used_count;
+    for (int i = 0; i < ROUNDS; i++)
+        quick += grows_quickly(&growing);
+    assert_in_range(quick, ROUNDS * 9 / 10, ROUNDS);
+    assert_int_equal(fake.allocs, allocs + ROUNDS);
+    assert_int_equal(fake.frees, frees + ROUNDS);
+    assert_int_equal(stats_get(STATS_malloc_calls), calls + ROUNDS);
+    assert_int_equal(stats_get(STATS_bound_released_blocks), released + ROUNDS);
+    assert_int_equal(stats_get(STATS_driver_frees), fake.frees);
+    assert_in_range(cache_mine.cache->table.used_count, 1, bins + ROUNDS / 10);
+    assert_true(cache_table_is_valid(&cache_mine.cache->table));
+    assert_true(pool_is_valid(pool));
+}
+
+/* The free that follows may wait, as natively it does. */
+static void nothing_is_given_back_for_a_new_size_while_work_runs(void **state) {
+    (void)state;
+    struct growing growing = grow_up_and_on();
+    uint64_t postponed = stats_get(STATS_bound_postponed);
+    fake.quiet = false;
+    for (int i = 0; i < 10; i++) {
+        int frees = fake.frees;
+        CUdeviceptr before = growing.live;
+        growing.live = quick_alloc(growing.bytes += 2 * MIB, 1);
+        assert_int_equal(fake.frees, frees);
+        assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+        quick_release(before);
+    }
+    assert_in_range(stats_get(STATS_bound_postponed), postponed + 10, postponed + 20);
+    assert_true(pool_is_valid(pool));
+    fake.quiet = true;
+    int quick = 0;
+    for (int i = 0; i < 10; i++)
+        quick += grows_quickly(&growing);
+    assert_in_range(quick, 8, 10);
+    assert_true(pool_is_valid(pool));
+}
+
+static void what_the_driver_does_not_take_back_for_a_new_size_is_idle_again(void **state) {
+    (void)state;
+    struct growing growing = grow_up_and_on();
+    size_t kept = growing.bytes - 2 * MIB;
+    fake.free_result = CUDA_ERROR_NOT_PERMITTED;
+    grows_quickly(&growing);
+    fake.free_result = CUDA_SUCCESS;
+    assert_true(pool_is_valid(pool));
+    int allocs = fake.allocs;
+    quick_alloc(kept, 1);
+    assert_int_equal(fake.allocs, allocs);
+    grows_quickly(&growing);
+    assert_true(pool_is_valid(pool));
+}
+
+static void look_meanwhile(void) {
+    fake.on_query = NULL;
+    allocate_elsewhere();
+}
+
+static void look_while_freed(CUdeviceptr pointer) {
+    (void)pointer;
+    fake.on_free = NULL;
+    allocate_elsewhere();
+}
+
+static void others_may_have_the_pool_while_a_new_size_is_made_room_for(void **state) {
+    (void)state;
+    struct growing growing = grow_up_and_on();
+    fake.on_query = look_meanwhile;
+    grows_quickly(&growing);
+    assert_null(fake.on_query);
+    assert_true(pool_is_valid(pool));
+    for (int i = 0; i < 300; i++) /* until the other thread's cache rests */
+        quick_release(quick_alloc(MIB, 98));
+    fake.on_free = look_while_freed;
+    grows_quickly(&growing);
+    assert_null(fake.on_free);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(LIST_FIRST(&pool->devices)->releasing, 0);
+    grows_quickly(&growing);
+    assert_true(pool_is_valid(pool));
+}
+
+static void end_while_asked(void) {
+    fake.on_query = NULL;
+    pool_primary_ending(pool, 0);
+}
+
+static void end_while_freed(CUdeviceptr pointer) {
+    (void)pointer;
+    fake.on_free = NULL;
+    pool_primary_ending(pool, 0);
+}
+
+static bool cache_is_asking_now(void) {
+    pool_lock(pool);
+    bool asking = cache_is_asking(pool);
+    pool_unlock(pool);
+    return asking;
+}
+
+static void try_to_grow(struct growing *growing) {
+    size_t bytes = growing->bytes + 2 * MIB;
+    if (!misses_quickly(&growing->live, bytes, 1))
+        quick_alloc(bytes, 1);
+    assert_true(!fake.on_query && !fake.on_free);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(LIST_FIRST(&pool->devices)->releasing, 0);
+    assert_false(cache_is_asking_now());
+}
+
+static void the_context_may_end_while_it_is_asked_about_for_a_new_size(void **state) {
+    (void)state;
+    struct growing growing = grow_up_and_on();
+    fake.on_query = end_while_asked;
+    try_to_grow(&growing);
+}
+
+static void the_context_may_end_while_a_new_size_is_made_room_for(void **state) {
+    (void)state;
+    struct growing growing = grow_up_and_on();
+    fake.on_free = end_while_freed;
+    try_to_grow(&growing);
+}
+
+#define TEST_IN_AUTO(name) cmocka_unit_test_setup_teardown(name, start_in_auto, stop)
+
+static void say(const char *line) {
+    (void)line;
+}
+
+int main(void) {
+    stats_open(NULL, false, say); /* without a page no site has figures of its own */
+    const struct CMUnitTest tests[] = {
+        TEST_IN_AUTO(misses_of_ever_new_sizes_give_back_what_is_too_much_without_the_long_way),
+        TEST_IN_AUTO(nothing_is_given_back_for_a_new_size_while_work_runs),
+        TEST_IN_AUTO(what_the_driver_does_not_take_back_for_a_new_size_is_idle_again),
+        TEST_IN_AUTO(others_may_have_the_pool_while_a_new_size_is_made_room_for),
+        TEST_IN_AUTO(the_context_may_end_while_it_is_asked_about_for_a_new_size),
+        TEST_IN_AUTO(the_context_may_end_while_a_new_size_is_made_room_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
