@@ -52,12 +52,8 @@ size_t take_size_to_ask(struct pool *pool, const struct request *request);
  */
 unsigned take_row_with(const struct site *site, size_t size);
 void take_learn(struct site *site, size_t size, unsigned row);
-/* Whether the next ones are taken to be so, too. Small ones sooner: even the largest answer to them
- * shares a page with others. */
-static inline bool take_row_grows(unsigned row, size_t size) {
-    enum { AFTER = 5, SMALL = 256 << 10, SMALL_AFTER = 3 };
-    return row >= (size <= SMALL ? SMALL_AFTER : AFTER);
-}
+/* Whether the next ones are taken to be so, too. */
+bool take_row_grows(unsigned row, size_t size);
 /* Records what the driver has given as a live block, unless the context has ended. Lock held. */
 void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained);

@@ -119,6 +119,12 @@ unsigned take_row_with(const struct site *site, size_t size) {
     return size <= site->largest_missed ? 0 : soon ? site->growing + 1 : 1;
 }
 
+/* Small ones sooner: even the largest answer to them shares a page with others. */
+bool take_row_grows(unsigned row, size_t size) {
+    enum { AFTER = 5, SMALL = 256 << 10, SMALL_AFTER = 3 };
+    return row >= (size <= SMALL ? SMALL_AFTER : AFTER);
+}
+
 void take_learn(struct site *site, size_t size, unsigned row) {
     site->hits_before = stats_read(&site->stats->hits);
     site->growing = row;
