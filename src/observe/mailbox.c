@@ -16,7 +16,7 @@ static atomic_flag busy = ATOMIC_FLAG_INIT;
 
 /* A claim: the number of a request, and behind it the millisecond until which it holds, 0: none. */
 static uint64_t claim_of(uint32_t serial, uint32_t until) {
-    return (uint64_t)serial << 32 | until;
+    return (uint64_t)serial * ((uint64_t)UINT32_MAX + 1) + until;
 }
 
 static uint32_t serial_of(uint64_t claim) {
@@ -44,19 +44,26 @@ static uint32_t left_of(uint64_t claim, uint32_t now) {
     return until_of(claim) && left <= LEASE_MS + 1 ? left : 0;
 }
 
-static uint64_t seal_bytes(uint64_t seal, const void *from, size_t size) {
-    const unsigned char *bytes = from;
-    for (size_t i = 0; i < size; i++)
-        seal = (seal ^ bytes[i]) * 0x100000001b3u;
+static uint64_t seal_byte(uint64_t seal, unsigned char byte) {
+    return (seal ^ byte) * 0x100000001b3u;
+}
+
+static uint64_t seal_word(uint64_t seal, uint64_t word) {
+    for (unsigned bit = 0; bit < 64; bit += 8)
+        seal = seal_byte(seal, (unsigned char)(word >> bit));
     return seal;
 }
 
 /* FNV-1a over the number and all that the request says. */
 static uint64_t seal_of(const struct mailbox_request *request) {
-    const uint64_t words[] = {request->serial, (uint32_t)request->kind, (uint32_t)request->device,
-                              request->bytes, request->until_ns};
-    uint64_t seal = seal_bytes(0xcbf29ce484222325u, words, sizeof words);
-    return seal_bytes(seal, request->text, sizeof request->text);
+    uint64_t seal = seal_word(0xcbf29ce484222325u, request->serial);
+    seal = seal_word(seal, (uint32_t)request->kind);
+    seal = seal_word(seal, (uint32_t)request->device);
+    seal = seal_word(seal, request->bytes);
+    seal = seal_word(seal, request->until_ns);
+    for (size_t i = 0; i < sizeof request->text; i++)
+        seal = seal_byte(seal, (unsigned char)request->text[i]);
+    return seal;
 }
 
 /* A text of the page, which another may write meanwhile. */
