@@ -108,10 +108,6 @@ static inline ssize_t raw_pwrite(int file, const void *from, size_t size, off_t 
     return syscall(SYS_pwrite64, file, from, size, offset);
 }
 
-static inline int raw_flock(int file, int operation) {
-    return (int)syscall(SYS_flock, file, operation);
-}
-
 static inline ssize_t raw_getdents(int folder, void *to, size_t size) {
     return syscall(SYS_getdents64, folder, to, size);
 }

@@ -35,21 +35,43 @@ static void explain(const char *command, const char *who) {
                 command, process);
 }
 
-static void post(int folder, struct asked *asked, const struct mailbox_request *request,
-                 uint64_t until_ns) {
+/* Posts it where nobody else is asking just now. */
+static void post(struct asked *asked) {
     struct stats_head head;
+    /* It may have come to its end meanwhile. */
+    if (!share_read_head(&asked->page, &head) || !asked->page.live || head.finished)
+        asked->state = GONE;
+    else if (mailbox_post(&asked->page.live->mailbox, &asked->request))
+        asked->state = POSTED;
+}
+
+static void begin(int folder, struct asked *asked, const struct mailbox_request *request,
+                  uint64_t until_ns) {
     asked->state = GONE;
     asked->request = *request;
     asked->request.until_ns = until_ns;
-    if (!share_open_page(folder, asked->process->name, true, &asked->page))
-        return;
-    /* It may have come to its end meanwhile. */
-    if (!mailbox_lock(asked->page.file)) {
+    if (share_open_page(folder, asked->process->name, true, &asked->page))
         asked->state = LOCKED_OUT;
-    } else if (share_read_head(&asked->page, &head) && asked->page.live && !head.finished) {
-        mailbox_post(&asked->page.live->mailbox, &asked->request);
-        asked->state = POSTED;
+}
+
+static void look(struct asked *asked, struct mailbox_reply *reply) {
+    switch (mailbox_look(&asked->page.live->mailbox, &asked->request, reply)) {
+    case MAILBOX_WAITS:
+        return;
+    case MAILBOX_ANSWERED:
+        asked->state = ANSWERED;
+        return;
+    case MAILBOX_LOST: /* what is asked for may be done twice */
+        asked->state = LOCKED_OUT;
+        return;
     }
+}
+
+static void leave(struct asked *asked) {
+    bool posted = asked->state == POSTED || asked->state == ANSWERED;
+    bool left = posted && mailbox_leave(&asked->page.live->mailbox, &asked->request);
+    if (asked->state == POSTED && !left)
+        asked->state = LOCKED_OUT;
 }
 
 static void missed(const char *command, const struct asked *asked, double timeout) {
@@ -57,8 +79,8 @@ static void missed(const char *command, const struct asked *asked, double timeou
     if (asked->state == GONE || (asked->process->here && share_is_stale(&asked->process->head)))
         fprintf(stderr, "%s: %s: has ended\n", command, name);
     else if (asked->state == LOCKED_OUT)
-        fprintf(stderr, "%s: %s: cannot be asked: another command is asking it just now\n", command,
-                name);
+        fprintf(stderr, "%s: %s: not answered within %g s: others are asking it just now\n",
+                command, name, timeout);
     else
         fprintf(stderr,
                 "%s: %s: not answered within %g s: it allocates and frees no memory just now; "
@@ -66,17 +88,18 @@ static void missed(const char *command, const struct asked *asked, double timeou
                 command, name, timeout);
 }
 
-/* Waits for what is posted. */
+/* Posts all, and waits for the answers. */
 static void wait_for_answers(struct asked *asked, size_t count, uint64_t until_ns,
                              struct mailbox_reply *replies) {
     const struct timespec step = {.tv_nsec = 1000 * 1000};
     for (;;) {
         bool waits = false;
         for (size_t i = 0; i < count; i++) {
-            if (asked[i].state == POSTED &&
-                mailbox_look(&asked[i].page.live->mailbox, asked[i].request.serial, &replies[i]))
-                asked[i].state = ANSWERED;
-            waits = waits || asked[i].state == POSTED;
+            if (asked[i].state == LOCKED_OUT)
+                post(&asked[i]);
+            if (asked[i].state == POSTED)
+                look(&asked[i], &replies[i]);
+            waits = waits || asked[i].state == POSTED || asked[i].state == LOCKED_OUT;
         }
         if (!waits || live_now() >= until_ns)
             return;
@@ -93,21 +116,18 @@ static bool ask(const char *command, struct asked *asked, size_t count,
     int folder = share_folder_open(false);
     uint64_t until_ns = live_now() + (uint64_t)(timeout * 1e9);
     for (size_t i = 0; i < count; i++)
-        post(folder, &asked[i], request, until_ns);
+        begin(folder, &asked[i], request, until_ns);
     if (folder >= 0)
         close(folder);
     wait_for_answers(asked, count, until_ns, replies);
     for (size_t i = 0; i < count; i++) {
+        leave(&asked[i]);
         if (asked[i].state == ANSWERED) {
             good = tell(asked[i].process->name, request, &replies[i]) && good;
         } else {
-            if (asked[i].state == POSTED)
-                mailbox_withdraw(&asked[i].page.live->mailbox);
             missed(command, &asked[i], timeout);
             good = false;
         }
-        if (asked[i].page.file >= 0)
-            mailbox_unlock(asked[i].page.file);
         share_close_page(&asked[i].page);
     }
     return good;

@@ -11,10 +11,10 @@
 #include <string.h>
 
 enum {
-    MOST_ASKED = 16,                 /* processes at a time */
-    MOST_SILENT = 64,                /* processes that are remembered */
-    PATIENCE_NS = 125 * 1000 * 1000, /* an allocation asks twice at most */
-    STEP_NS = 500 * 1000             /* between two looks at the answers */
+    MOST_ASKED = 16,      /* processes at a time */
+    MOST_SILENT = 64,     /* processes that are remembered */
+    STEP_NS = 500 * 1000, /* between two looks at the answers */
+    STEPS_ALIVE = 4       /* so many looks later it is seen whether the asked live */
 };
 
 /* A process that let a request go unanswered: `life` is the number of its calls then. One that has
@@ -25,10 +25,12 @@ struct silent {
 static struct silent silent[MOST_SILENT];
 static atomic_flag silent_in_use = ATOMIC_FLAG_INIT;
 
-/* Invariant: the page's file is open while the process is asked, and locked once `posted`. */
+/* Invariant: the page is joined, and its file open, while the process is asked; once `posted` the
+ * mailbox may be ours. ending: it has answered that it comes to its end, and gives what it has to
+ * the driver. */
 struct asked {
     struct share_page page;
-    bool posted;
+    bool posted, ending;
     uint64_t process, born, life;
     struct mailbox_request request;
 };
@@ -38,6 +40,10 @@ struct asked {
 struct asking {
     struct asked asked[MOST_ASKED];
     struct stats_head head;
+    size_t count, waiting; /* of `asked` */
+    size_t released;
+    bool ended; /* one of those has, while it was asked */
+    bool freed; /* one may have released memory of which this call has no figure */
 };
 
 static uint64_t life_of(const struct stats_head *head) {
@@ -75,17 +81,22 @@ static uint64_t idle_on(const struct stats_page *page, const struct stats_head *
     return 0;
 }
 
-/* Opens an entry if it is a process that might help. */
+/* Opens an entry if it is a process that might help. What one has that has ended, the driver has by
+ * now, perhaps since it was asked. */
 static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID], size_t bytes,
-                     struct asked *asked, struct stats_head *head) {
+                     struct asking *asking) {
+    struct asked *asked = &asking->asked[asking->count];
+    struct stats_head *head = &asking->head;
     bool found =
         share_open_page(folder, name, true, &asked->page) && share_read_head(&asked->page, head);
     bool stale = found && share_is_stale(head);
-    if (stale)
+    if (stale) {
+        asking->freed = true;
         share_clear(folder, name);
+    }
     if (found && !stale && asked->page.live && !head->finished && share_is_named(name, head) &&
         (head->process != (uint64_t)getpid() || head->namespace_id != share_namespace())) {
-        asked->posted = false;
+        asked->posted = asked->ending = false;
         asked->process = head->process;
         asked->born = head->born;
         asked->life = life_of(head);
@@ -99,88 +110,129 @@ static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID
     return false;
 }
 
-/* Whom to ask; returns how many. */
-static size_t find(const uint8_t uuid[STATS_UUID], size_t bytes, struct asking *asking) {
+/* Finds whom to ask. */
+static void find(const uint8_t uuid[STATS_UUID], size_t bytes, struct asking *asking) {
     struct share_walk walk = {.folder = share_folder_open(false)};
-    size_t count = 0;
     if (walk.folder < 0)
-        return 0;
-    while (count < MOST_ASKED && share_walk_next(&walk))
-        count +=
-            consider(walk.folder, walk.name, uuid, bytes, &asking->asked[count], &asking->head);
+        return;
+    while (asking->count < MOST_ASKED && share_walk_next(&walk))
+        asking->count += consider(walk.folder, walk.name, uuid, bytes, asking);
     close(walk.folder);
-    return count;
 }
 
-/* Posts the request where nobody else is asking just now, then looks for the answer. Returns
- * whether the process is done with. */
-static bool pursue(struct asked *asked, struct stats_head *head, size_t *released) {
+/* Whether the process has ended, in whatever way. */
+static bool has_ended(struct asked *asked, struct stats_head *head) {
+    return share_read_head(&asked->page, head) && share_is_stale(head);
+}
+
+/* The process comes to its end: only then has the driver what it had. Returns whether it is done
+ * with: the end of one in another pid namespace is not seen. */
+static bool await_end(struct asked *asked, struct asking *asking) {
+    asked->ending = asking->head.namespace_id == share_namespace();
+    asking->ended = asking->ended || !asked->ending;
+    return !asked->ending;
+}
+
+/* Looks for the answer. Returns whether the process is done with. */
+static bool look(struct asked *asked, struct asking *asking) {
     struct mailbox_reply reply;
-    if (asked->posted) {
-        if (!mailbox_look(&asked->page.live->mailbox, asked->request.serial, &reply))
-            return false;
-        stats_add(STATS_others_answered, 1);
-        stats_add(STATS_others_released_bytes, reply.released);
-        *released += reply.released;
-        return true;
-    }
-    if (!mailbox_lock(asked->page.file))
+    switch (mailbox_look(&asked->page.live->mailbox, &asked->request, &reply)) {
+    case MAILBOX_WAITS:
         return false;
-    /* It may have ended meanwhile. */
-    if (!share_read_head(&asked->page, head) || head->finished)
+    case MAILBOX_LOST:
+        asked->posted = false; /* ask again */
+        asking->freed = true;
+        return false;
+    case MAILBOX_ANSWERED:
+        break;
+    }
+    stats_add(STATS_others_answered, 1);
+    stats_add(STATS_others_released_bytes, reply.released);
+    asking->released += reply.released;
+    return !(share_read_head(&asked->page, &asking->head) && asking->head.finished) ||
+           await_end(asked, asking);
+}
+
+/* Posts the request where nobody else is asking just now. Returns whether the process is done with.
+ */
+static bool post(struct asked *asked, struct asking *asking) {
+    if (!share_read_head(&asked->page, &asking->head))
         return true;
-    mailbox_post(&asked->page.live->mailbox, &asked->request);
-    asked->posted = true;
-    stats_add(STATS_others_asked, 1);
+    if (asking->head.finished)
+        return await_end(asked, asking);
+    asked->posted = mailbox_post(&asked->page.live->mailbox, &asked->request);
+    stats_add(STATS_others_asked, asked->posted);
     return false;
 }
 
+/* Returns whether the process is done with. */
+static bool pursue(struct asked *asked, struct asking *asking, bool alive) {
+    if (!alive && has_ended(asked, &asking->head)) {
+        asking->ended = true;
+        return true;
+    }
+    if (asked->ending)
+        return false;
+    return asked->posted ? look(asked, asking) : post(asked, asking);
+}
+
 static void let_go(struct asked *asked) {
-    mailbox_unlock(asked->page.file);
+    if (asked->posted)
+        mailbox_leave(&asked->page.live->mailbox, &asked->request);
     share_close_page(&asked->page);
 }
 
-/* Asks those that were found until they have given up so much, or time is up. */
-static size_t ask(struct pool *pool, struct asking *asking, size_t count, size_t bytes) {
+/* A round through those that have not been done with. */
+static void pursue_all(struct asking *asking, bool alive) {
+    for (size_t i = 0; i < asking->count; i++)
+        if (asking->asked[i].page.file >= 0 && pursue(&asking->asked[i], asking, alive)) {
+            let_go(&asking->asked[i]);
+            asking->waiting--;
+        }
+}
+
+/* Asks those that were found until they have given up so much, one of them has ended, or time is
+ * up. */
+static void ask(struct pool *pool, struct asking *asking, size_t bytes, uint64_t until_ns) {
     struct asked *asked = asking->asked;
-    size_t released = 0, waiting = count;
-    const uint64_t end = clock_ns(CLOCK_MONOTONIC) + PATIENCE_NS;
-    for (size_t i = 0; i < count; i++)
-        asked[i].request.until_ns = end;
-    while (waiting && released < bytes) {
-        for (size_t i = 0; i < count; i++)
-            if (asked[i].page.file >= 0 && pursue(&asked[i], &asking->head, &released)) {
-                let_go(&asked[i]);
-                waiting--;
-            }
-        if (clock_ns(CLOCK_MONOTONIC) >= end || pool_is_capturing(pool))
+    asking->waiting = asking->count;
+    for (size_t i = 0; i < asking->count; i++)
+        asked[i].request.until_ns = until_ns;
+    for (unsigned step = 0; asking->waiting && asking->released < bytes && !asking->ended; step++) {
+        pursue_all(asking, step % STEPS_ALIVE != STEPS_ALIVE - 1);
+        if (clock_ns(CLOCK_MONOTONIC) >= until_ns || pool_is_capturing(pool))
             break;
         steer_look(pool, false);
-        if (waiting)
+        if (asking->waiting && !asking->ended)
             nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
     }
-    bool patient = released < bytes; /* else nobody had the time */
-    for (size_t i = 0; i < count; i++) {
+    bool patient = asking->released < bytes && !asking->ended; /* else nobody had the time */
+    for (size_t i = 0; i < asking->count; i++) {
         if (asked[i].page.file < 0)
             continue;
-        if (asked[i].posted)
-            mailbox_withdraw(&asked[i].page.live->mailbox);
-        if (asked[i].posted && patient)
+        if (asked[i].posted && !asked[i].ending && patient)
             note_silent(&asked[i]);
         let_go(&asked[i]);
     }
-    return released;
 }
 
-size_t ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes) {
+enum pool_help ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes,
+                          uint64_t until_ns) {
     static const uint8_t unknown[STATS_UUID];
     if (memcmp(uuid, unknown, STATS_UUID) == 0)
-        return 0;
+        return POOL_HELP_NONE;
     struct asking *asking = malloc(sizeof *asking);
-    size_t count = asking ? find(uuid, bytes, asking) : 0;
-    size_t released = count ? ask(pool, asking, count, bytes) : 0;
+    if (!asking)
+        return POOL_HELP_NONE;
+    asking->count = asking->released = 0;
+    asking->ended = asking->freed = false;
+    find(uuid, bytes, asking);
+    ask(pool, asking, bytes, until_ns);
+    enum pool_help help = asking->ended                       ? POOL_HELP_COMES
+                          : asking->released || asking->freed ? POOL_HELP_GIVEN
+                                                              : POOL_HELP_NONE;
     free(asking);
-    return released;
+    return help;
 }
 
 void ask_forget_after_fork(void) {

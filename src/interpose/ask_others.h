@@ -7,10 +7,11 @@
 #include "pool/pool.h"
 
 /* pool_config's ask_others: asks every process with idle memory on the device, at once, and waits
- * until `bytes` are released, all have answered, or a bounded time has passed. Meanwhile it answers
- * what it is asked itself, so that two processes out of memory do not wait for each other. One that
- * did not answer in time is not asked again before it has allocated or freed something. */
-size_t ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes);
+ * until `bytes` are released, all have answered, one of them has ended, or time is up. Meanwhile it
+ * answers what it is asked itself, so that two processes out of memory do not wait for each other.
+ * One that did not answer in time is not asked again before it has allocated or freed something. */
+enum pool_help ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes,
+                          uint64_t until_ns);
 
 /* In a forked child. */
 void ask_forget_after_fork(void);

@@ -1,9 +1,11 @@
 #include "observe/mailbox.h"
 
-#include "raw_files.h"
+#include "clock.h"
 
+#include <stddef.h>
 #include <string.h>
-#include <sys/file.h>
+
+enum { LEASE_MS = 50 };
 
 static _Atomic uint32_t none;
 _Atomic uint32_t *mailbox_posted = &none;
@@ -12,8 +14,81 @@ _Atomic uint32_t mailbox_done;
 static struct stats_mailbox *box; /* NULL: closed */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
 
+/* A claim: the number of a request, and behind it the millisecond until which it holds, 0: none. */
+static uint64_t claim_of(uint32_t serial, uint32_t until) {
+    return (uint64_t)serial * ((uint64_t)UINT32_MAX + 1) + until;
+}
+
+static uint32_t serial_of(uint64_t claim) {
+    return (uint32_t)(claim >> 32);
+}
+
+static uint32_t until_of(uint64_t claim) {
+    return (uint32_t)claim;
+}
+
+/* CLOCK_MONOTONIC, which wraps. */
+static uint32_t now_ms(void) {
+    return (uint32_t)(clock_ns(CLOCK_MONOTONIC) / 1000000u);
+}
+
+static uint32_t lease_from(uint32_t now) {
+    uint32_t until = now + LEASE_MS;
+    return until ? until : 1;
+}
+
+/* How long the claim still holds. A time that no asker sets is none: another time namespace's, or
+ * nonsense. */
+static uint32_t left_of(uint64_t claim, uint32_t now) {
+    uint32_t left = until_of(claim) - now;
+    return until_of(claim) && left <= LEASE_MS + 1 ? left : 0;
+}
+
+static uint64_t seal_byte(uint64_t seal, unsigned char byte) {
+    return (seal ^ byte) * 0x100000001b3u;
+}
+
+static uint64_t seal_word(uint64_t seal, uint64_t word) {
+    for (unsigned bit = 0; bit < 64; bit += 8)
+        seal = seal_byte(seal, (unsigned char)(word >> bit));
+    return seal;
+}
+
+/* FNV-1a over the number and all that the request says. */
+static uint64_t seal_of(const struct mailbox_request *request) {
+    uint64_t seal = seal_word(0xcbf29ce484222325u, request->serial);
+    seal = seal_word(seal, (uint32_t)request->kind);
+    seal = seal_word(seal, (uint32_t)request->device);
+    seal = seal_word(seal, request->bytes);
+    seal = seal_word(seal, request->until_ns);
+    for (size_t i = 0; i < sizeof request->text; i++)
+        seal = seal_byte(seal, (unsigned char)request->text[i]);
+    return seal;
+}
+
+/* A text of the page, which another may write meanwhile. */
+static void read_text(char to[PAGE_REQUEST], const char *from) {
+    const _Atomic uint64_t *words = (const void *)from;
+    _Static_assert(offsetof(struct stats_mailbox, text) % 8 == 0 && PAGE_REQUEST % 8 == 0, "words");
+    _Static_assert(offsetof(struct stats_mailbox, answer) % 8 == 0, "words");
+    for (size_t i = 0; i < PAGE_REQUEST / sizeof *words; i++) {
+        uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+        memcpy(to + i * sizeof word, &word, sizeof word);
+    }
+}
+
+static void write_text(char *to, const char from[PAGE_REQUEST]) {
+    _Atomic uint64_t *words = (void *)to;
+    uint64_t word;
+    for (size_t i = 0; i < PAGE_REQUEST / sizeof *words; i++) {
+        memcpy(&word, from + i * sizeof word, sizeof word);
+        atomic_store_explicit(&words[i], word, memory_order_relaxed);
+    }
+}
+
 void mailbox_open(struct stats_mailbox *opened) {
     box = opened;
+    atomic_store(&opened->claim, claim_of(atomic_load(&opened->posted), 0));
     atomic_store(&mailbox_done, atomic_load(&opened->posted));
     atomic_store(&opened->answered, atomic_load(&mailbox_done));
     mailbox_posted = &opened->posted;
@@ -35,22 +110,25 @@ bool mailbox_take(struct mailbox_request *request) {
     }
     request->serial = atomic_load(&box->posted);
     uint32_t kind = atomic_load(&box->kind);
+    request->kind = (enum mailbox_kind)kind;
     request->device = atomic_load(&box->device);
     request->bytes = atomic_load(&box->bytes);
     request->until_ns = atomic_load(&box->until_ns);
-    memcpy(request->text, box->text, sizeof request->text);
-    bool sound =
-        kind < MAILBOX_KINDS && !request->text[sizeof request->text - 1] && request->device >= -1;
+    read_text(request->text, box->text);
+    uint64_t claim = atomic_load(&box->claim);
+    bool sound = atomic_load(&box->seal) == seal_of(request) &&
+                 serial_of(claim) == request->serial && until_of(claim) && kind < MAILBOX_KINDS &&
+                 !request->text[sizeof request->text - 1] && request->device >= -1;
     request->kind = sound ? (enum mailbox_kind)kind : MAILBOX_NOTHING;
     request->text[sizeof request->text - 1] = '\0';
     return true;
 }
 
 void mailbox_answer(const struct mailbox_request *request, uint64_t released, const char *text) {
+    char answer[PAGE_REQUEST] = "";
     size_t length = strlen(text);
-    length = length < sizeof box->answer ? length : sizeof box->answer - 1;
-    memcpy(box->answer, text, length);
-    memset(box->answer + length, 0, sizeof box->answer - length);
+    memcpy(answer, text, length < sizeof answer ? length : sizeof answer - 1);
+    write_text(box->answer, answer);
     atomic_store(&box->released, released);
     atomic_store(&box->answered, request->serial);
     atomic_store(&mailbox_done, request->serial);
@@ -67,34 +145,60 @@ void mailbox_finish(void) {
         mailbox_answer(&request, 0, "the program is coming to its end");
 }
 
-bool mailbox_lock(int file) {
-    return raw_flock(file, LOCK_EX | LOCK_NB) == 0;
+/* Takes the mailbox for a request, whose number is the next. */
+static bool take_box(struct stats_mailbox *asked, struct mailbox_request *request) {
+    uint32_t now = now_ms();
+    uint64_t claim = atomic_load(&asked->claim);
+    if (left_of(claim, now))
+        return false;
+    request->serial = serial_of(claim) + 1;
+    return atomic_compare_exchange_strong(&asked->claim, &claim,
+                                          claim_of(request->serial, lease_from(now)));
 }
 
-void mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request) {
-    request->serial = atomic_load(&asked->posted) + 1;
-    atomic_store(&asked->kind, (uint32_t)MAILBOX_NOTHING);
+/* Whether the mailbox is the request's still; says for some time more that it is. */
+static bool keep_box(struct stats_mailbox *asked, const struct mailbox_request *request) {
+    uint32_t now = now_ms();
+    uint64_t claim = atomic_load(&asked->claim);
+    if (serial_of(claim) != request->serial || !until_of(claim))
+        return false;
+    return left_of(claim, now) > LEASE_MS / 2 ||
+           atomic_compare_exchange_strong(&asked->claim, &claim,
+                                          claim_of(request->serial, lease_from(now)));
+}
+
+bool mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request) {
+    if (!take_box(asked, request))
+        return false;
+    atomic_store(&asked->kind, (uint32_t)request->kind);
     atomic_store(&asked->device, (int32_t)request->device);
     atomic_store(&asked->bytes, request->bytes);
-    memcpy(asked->text, request->text, sizeof asked->text);
+    write_text(asked->text, request->text);
     atomic_store(&asked->until_ns, request->until_ns);
-    atomic_store(&asked->kind, (uint32_t)request->kind);
-    atomic_store(&asked->posted, request->serial);
+    atomic_store(&asked->seal, seal_of(request));
+    uint32_t posted = atomic_load(&asked->posted);
+    while (keep_box(asked, request))
+        if (atomic_compare_exchange_strong(&asked->posted, &posted, request->serial))
+            return true;
+    return false;
 }
 
-bool mailbox_look(struct stats_mailbox *asked, uint32_t serial, struct mailbox_reply *reply) {
-    if (atomic_load(&asked->answered) != serial)
-        return false;
-    reply->released = atomic_load(&asked->released);
-    memcpy(reply->text, asked->answer, sizeof reply->text);
-    reply->text[sizeof reply->text - 1] = '\0';
-    return true;
+enum mailbox_state mailbox_look(struct stats_mailbox *asked, const struct mailbox_request *request,
+                                struct mailbox_reply *reply) {
+    bool answered = atomic_load(&asked->answered) == request->serial;
+    if (answered) {
+        reply->released = atomic_load(&asked->released);
+        read_text(reply->text, asked->answer);
+        reply->text[sizeof reply->text - 1] = '\0';
+    }
+    /* Behind the copy: as long as the mailbox is ours, no other answer is written. */
+    if (!keep_box(asked, request))
+        return MAILBOX_LOST;
+    return answered ? MAILBOX_ANSWERED : MAILBOX_WAITS;
 }
 
-void mailbox_withdraw(struct stats_mailbox *asked) {
-    atomic_store(&asked->kind, (uint32_t)MAILBOX_NOTHING);
-}
-
-void mailbox_unlock(int file) {
-    raw_flock(file, LOCK_UN);
+bool mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request) {
+    uint64_t claim = atomic_load(&asked->claim);
+    return serial_of(claim) == request->serial &&
+           atomic_compare_exchange_strong(&asked->claim, &claim, claim_of(request->serial, 0));
 }

@@ -1,10 +1,30 @@
 /* Requests to a process: another of the same user writes one into its stats page, and the process
  * answers at its next allocation or free.
  *
- * The asker holds the exclusive flock of the page's entry from mailbox_post until the answer or
- * mailbox_withdraw. It writes the arguments, then the kind, then `posted`; the process reads them
- * the other way round. A request that was withdrawn is of the kind NOTHING, so that a process which
- * comes to it late does nothing. */
+ * No lock: who holds one may be stopped, for days. An asker has the mailbox for as long as it says
+ * again and again that it still waits, by its *claim*, one word: its request's number and until
+ * when. A claim that nobody has renewed for a moment is over: that of an asker that is stopped,
+ * or was killed. Another then takes the mailbox with the next number, by compare-and-swap, so that
+ * one of several gets it. So at any time there is one owner, and former ones, which may still be
+ * in the middle of any function here and go on at any moment:
+ *
+ *  - while it writes a request: it writes over the owner's. What is read then does not match its
+ *    *seal*, which covers the number and every word, whichever of both wrote the seal: the process
+ *    takes it for NOTHING and says so. The owner's request is lost, and it may ask again.
+ *  - before it sets `posted`: it looks first whether it is still the owner. If it loses the mailbox
+ *    between that and its compare-and-swap, `posted` either has changed, and it looks again; or it
+ *    is set to its number, which is not the claim's: NOTHING, until the owner sets its own.
+ *  - while it looks for its answer: that of another may be written as it copies it. It has been
+ *    answered only if it is still the owner after the copy; else nobody can tell.
+ *  - when it renews its claim, or withdraws: both are compare-and-swap from a claim of its own
+ *    number, and fail.
+ *
+ * A request counts if its number is the claim's, which is no longer 0 milliseconds, as one that was
+ * withdrawn: a process that comes to it late does nothing. The request of an asker that is stopped
+ * or was killed counts until another takes the mailbox. The process never waits for an asker. It
+ * numbers its answer, text first, and finds the next request, if one came meanwhile, afterwards.
+ *
+ * Whatever a hostile program of the same user writes here is such a request, or NOTHING. */
 #ifndef POOLCUDA_OBSERVE_MAILBOX_H
 #define POOLCUDA_OBSERVE_MAILBOX_H
 
@@ -53,21 +73,22 @@ void mailbox_finish(void);
 
 /* Functions of the asker. */
 
-/* Locks the mailbox, by the file of the page's entry. False: somebody else is asking just now. */
-bool mailbox_lock(int file);
-/* To be called before the file is closed: a child that another thread has forked meanwhile holds it
- * open. */
-void mailbox_unlock(int file);
-/* Posts a request, whose serial number is set. */
-void mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request);
+/* Posts a request, whose serial number is set. False: somebody else is asking just now. To be left
+ * by mailbox_leave once it is posted. */
+bool mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request);
 
 struct mailbox_reply {
     uint64_t released;
     char text[PAGE_REQUEST]; /* ends */
 };
-/* Whether the request is answered. */
-bool mailbox_look(struct stats_mailbox *asked, uint32_t serial, struct mailbox_reply *reply);
-/* To be called when nobody waits for the answer any more. */
-void mailbox_withdraw(struct stats_mailbox *asked);
+/* LOST: this process did nothing for so long that another has taken its place; whether the request
+ * was answered, nobody can tell. */
+enum mailbox_state { MAILBOX_WAITS, MAILBOX_ANSWERED, MAILBOX_LOST };
+/* To be called all the time while the answer is waited for: it tells others that it is. */
+enum mailbox_state mailbox_look(struct stats_mailbox *asked, const struct mailbox_request *request,
+                                struct mailbox_reply *reply);
+/* To be called when nobody waits for the answer any more; withdraws what is not answered. False: it
+ * was lost. */
+bool mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request);
 
 #endif

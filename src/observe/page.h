@@ -12,7 +12,7 @@
 enum {
     /* Grows with every change of this layout, but not with another row of counters.def, routes.def
      * or wait_reasons.def: how many there are is said in the page. */
-    PAGE_VERSION = 14,
+    PAGE_VERSION = 15,
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -53,6 +53,8 @@ struct stats_mailbox {
     _Atomic uint64_t bytes, released;
     char text[PAGE_REQUEST], answer[PAGE_REQUEST];
     _Atomic uint64_t until_ns; /* by CLOCK_MONOTONIC: when nobody waits any more */
+    _Atomic uint64_t seal;     /* of the request's number and all that it says */
+    _Atomic uint64_t claim;    /* who may write here: a request's number, until when */
 };
 
 /* How a page begins: who the process is, its mailbox, the counters. */

@@ -29,16 +29,35 @@ static void add_site(struct text *text, const struct call_site *site) {
     }
 }
 
-/* The one thing most worth trying. */
+/* Whether the driver refused what by its own word is there. */
+static bool is_refused(const struct shortage *shortage) {
+    return shortage->requested && shortage->requested <= shortage->available;
+}
+
+/* What there would have to be more of for the call, at most: all that was requested, where it is
+ * not known what limit the driver keeps. Of a call that does not say how much it needs, an amount
+ * that matters on this device. */
+static uint64_t lacking(const struct shortage *shortage) {
+    if (!shortage->requested)
+        return shortage->capacity / 64;
+    return is_refused(shortage) ? shortage->requested : shortage->requested - shortage->available;
+}
+
+/* The one thing most worth trying, of what the figures bear out. */
 static const char *remedy(const struct shortage *shortage, uint64_t others) {
-    if (shortage->waste > shortage->live / 8)
+    if (shortage->waste > shortage->live / 8 && shortage->waste >= lacking(shortage))
         return "reused blocks are much larger than their requests: lower POOLCUDA_REUSE_RATIO or "
                "POOLCUDA_MAX_WASTE";
+    if (is_refused(shortage))
+        return "enough is free, but the driver refused it: a limit below the device's memory is "
+               "likely, of MPS (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT), a control group or a container; "
+               "without one no free piece is that large: allocate the large blocks first";
     if (others > shortage->capacity / 2)
         return "most of the device is not this program's: end other processes or use another "
                "device";
-    if (shortage->requested && shortage->requested <= shortage->available)
-        return "enough is free but not in one piece: allocate the large blocks first";
+    if (shortage->requested > shortage->available + shortage->live + shortage->idle)
+        return "more was requested than the device has, even without what the program holds: "
+               "request less at a time, or use a larger device";
     return "the program holds this much itself: free the blocks of the sites above earlier, or use "
            "smaller ones";
 }

@@ -17,6 +17,9 @@
 
 enum { PAGE = 2 << 20 };
 
+/* For how long other processes are asked, in a round of at most two for an allocation. */
+static const uint64_t OTHERS_NS = 125 * 1000 * 1000;
+
 /* The least that the request takes. */
 static uint64_t least_of(const struct request *request) {
     uint64_t bytes = request->bytes;
@@ -264,24 +267,49 @@ static CUresult search_own(struct search *search) {
 }
 
 /* Asks other processes on the device for memory that they hold idle. Lock not held. */
-static bool others_helped(struct pool *pool, const struct device *device, size_t bytes) {
+static enum pool_help ask_others(struct pool *pool, const struct device *device, size_t bytes,
+                                 uint64_t until_ns) {
     lock_check_none();
-    return pool->config.ask_others && !atomic_load(&pool->captures) &&
-           pool->config.ask_others(pool, device->uuid, bytes) > 0;
+    return pool->config.ask_others && !atomic_load(&pool->captures)
+               ? pool->config.ask_others(pool, device->uuid, bytes, until_ns)
+               : POOL_HELP_NONE;
+}
+
+static bool others_helped(struct pool *pool, const struct device *device, size_t bytes) {
+    return ask_others(pool, device, bytes, clock_ns(CLOCK_MONOTONIC) + OTHERS_NS) != POOL_HELP_NONE;
+}
+
+/* One round. What a process had that has ended comes at once, or in a moment: it is asked for as
+ * long as others might take for their answers, who are asked meanwhile. *more: somebody helped. */
+static CUresult ask_round(struct search *search, size_t bytes, bool *more) {
+    struct pool *pool = search->pool;
+    const struct request *request = search->request;
+    struct patience brief = {.began = 0};
+    uint64_t until = clock_ns(CLOCK_MONOTONIC) + OTHERS_NS;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    bool comes = false;
+    enum pool_help help;
+    do {
+        help = ask_others(pool, request->context->device, bytes, until);
+        comes = comes || help == POOL_HELP_COMES;
+        *more = comes || help == POOL_HELP_GIVEN;
+        if (*more)
+            result = ask_driver(search, request->size);
+    } while (result == CUDA_ERROR_OUT_OF_MEMORY && comes && help != POOL_HELP_GIVEN &&
+             !atomic_load(&pool->captures) && clock_ns(CLOCK_MONOTONIC) < until &&
+             patience_wait(pool, &brief, PATIENCE_BRIEFLY, OTHERS_NS / 1e9));
+    patience_end(&brief);
+    return result;
 }
 
 /* Asks twice, the second time for all that they have: what they gave need not lie in one piece. */
 static CUresult search_others(struct search *search) {
-    struct pool *pool = search->pool;
     const struct request *request = search->request;
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     size_t bytes = request->size ? request->size : SIZE_MAX;
-    if (!reach_others_may_help(pool, request))
-        return result;
-    for (int round = 0; round < 2 && result == CUDA_ERROR_OUT_OF_MEMORY &&
-                        others_helped(pool, request->context->device, bytes);
-         round++) {
-        result = ask_driver(search, request->size);
+    bool more = reach_others_may_help(search->pool, request);
+    for (int round = 0; round < 2 && result == CUDA_ERROR_OUT_OF_MEMORY && more; round++) {
+        result = ask_round(search, bytes, &more);
         bytes = SIZE_MAX;
     }
     return result;

@@ -72,6 +72,10 @@ enum pool_pageable { POOL_PAGEABLE_WAIT, POOL_PAGEABLE_LOOK };
 struct policy;
 struct pool;
 
+/* What asking other processes for memory has come to. COMES: one of them has ended, and the driver
+ * has what it had, now or in a moment. */
+enum pool_help { POOL_HELP_NONE, POOL_HELP_GIVEN, POOL_HELP_COMES };
+
 struct pool_config {
     /* What users may set: the fields that options.def names, and says what they mean. (Without a
      * throttle_ratio, 0, no share of the device is kept free.) */
@@ -91,10 +95,11 @@ struct pool_config {
     /* The clock in nanoseconds, by which idle memory decays and caches are merged. NULL:
      * CLOCK_MONOTONIC_COARSE. */
     uint64_t (*clock)(void);
-    /* Asks others that use the device with this UUID for `bytes`, waiting a bounded time; returns
-     * the bytes that they have released. Called without a lock, never during a stream capture.
-     * NULL: there is nobody to ask. */
-    size_t (*ask_others)(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes);
+    /* Asks others that use the device with this UUID for `bytes`, waiting no longer than until
+     * then, by CLOCK_MONOTONIC. Called without a lock, never during a stream capture. NULL: there
+     * is nobody to ask. */
+    enum pool_help (*ask_others)(struct pool *pool, const uint8_t uuid[STATS_UUID], size_t bytes,
+                                 uint64_t until_ns);
 };
 
 /* Why a block may not be reused (docs/semantics.md): the driver ties state to it. */

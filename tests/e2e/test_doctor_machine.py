@@ -101,3 +101,36 @@ def test_limits_whose_library_was_lost_with_its_preload_file_are_a_warning(mount
     assert mounted(env={**limited, "CUDA_DISABLE_CONTROL": "false"})["limits-lost"]
     assert not mounted(env={limit: ""})["limits-lost"]
     assert not mounted()["limits-lost"]
+
+
+def bad_library(kind, folder):
+    """A libvgpu.so that ld.so passes over."""
+    path = folder / "libvgpu.so"
+    if kind == "empty":
+        path.write_bytes(b"")
+    elif kind == "text":
+        path.write_text("no library at all, " * 20)
+    elif kind != "missing":
+        library = bytearray(LIBRARY.read_bytes())
+        at, value = {"class": (4, b"\x01"), "machine": (18, b"\xb7\x00" if library[18] == 62 else b"\x3e\x00")}[kind]
+        library[at:at + len(value)] = value
+        path.write_bytes(library)
+    return path
+
+
+@NEEDS_MOUNT
+@pytest.mark.parametrize("kind", ["missing", "empty", "text", "class", "machine"])
+def test_what_ld_so_passes_over_in_the_preload_file_is_a_warning_and_keeps_no_limit(mounted, tmp_path, build, kind):
+    bad, good = bad_library(kind, tmp_path), build("libgood.so", EMPTY, "-shared", "-fPIC")
+    said = mounted(f"{good}:{bad} # {tmp_path}/libnamed.so\n", env={"CUDA_DEVICE_MEMORY_LIMIT": "1g"})
+    assert said.code == 0 and not said["loader"] and said["hooks-reached"]
+    assert len(said["preload-missing"]) == 1 and said["preload-missing"][0]["severity"] == "warning"
+    assert f"object '{bad}' from /etc/ld.so.preload cannot be preloaded" in said.text("preload-missing")
+    assert len(said["system-preload"]) == 1 and str(good) in said.text("system-preload")
+    assert "passes over" in said.text("limits-lost")
+
+
+@NEEDS_MOUNT
+def test_a_pool_that_the_preload_file_names_in_vain_is_no_problem_beside_one_that_is_preloaded(mounted):
+    said = mounted("/no/such/libpoolcuda.so\n")
+    assert said.code == 0 and said["hooks-reached"] and said["preload-missing"][0]["severity"] == "warning"

@@ -451,16 +451,40 @@ def test_each_failure_is_reported_in_one_line(program):
                      ("1-1", "no such process")):
         refused = command("trim", "--timeout=0.05", "--", who)
         assert refused.returncode == 1 and len(refused.stderr.splitlines()) == 1 and why in refused.stderr
-    with open(program.page, "rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        refused = command("trim", program.pid)
-        assert refused.returncode == 1 and "another command is asking it" in refused.stderr
     for who in ("many", "-5", "", "5x", "5-", "5-6-7", "999999999999"):
         refused = command("trim", "--", who)
         assert refused.returncode == 2 and "expected a process id, or `all`" in refused.stderr
     for bad in (["--timeout", "soon"], ["--device", "-1"], ["lots"], ["1M", "2M"]):
         assert command("trim", program.pid, *bad).returncode == 2
     assert command("set", program.pid).returncode == 2
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_command_that_waits_bars_others_and_one_that_is_stopped_or_killed_does_not(program, how):
+    program.do(f"alloc 0 {8 * MIB}")
+    program.do("free 0")
+
+    def asked_meanwhile():
+        return command("trim", program.pid, "--timeout=0.05").stderr
+
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", str(guard.LIMIT)]) as asking:
+        guard.wait_for(lambda: is_asked(program), "the request is posted")
+        guard.wait_for(lambda: asked_meanwhile().endswith("within 0.05 s: others are asking it just now\n"), "it bars another")
+        asking.send_signal(how)
+        guard.wait_for(lambda: "it allocates and frees no memory just now" in asked_meanwhile(), "it does no more")
+        program.do("churn")
+        done = command("trim", program.pid)
+        assert done.returncode == 0 and done.stdout == f"{program.pid}: released 8.0 MiB\n"
+        asking.send_signal(signal.SIGCONT)  # it asks once more, and is answered
+    assert asking.returncode == (0 if how == signal.SIGSTOP else -how) and is_asked(program) is False
+
+
+def seal(data):
+    """FNV-1a, as requests have it."""
+    value = 0xcbf29ce484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001b3 & (1 << 64) - 1
+    return value
 
 
 def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
@@ -471,8 +495,11 @@ def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
         for serial, (kind, device, text) in enumerate([
                 (99, 0, b""), (1, -7, b""), (2, 0, b"\xff" * 256), (2, 0, b"x" * 256), (1, 1 << 30, b""),
                 (2, -1, b"POOLCUDA_TRACE=/etc/passwd\0"), (0, 0, b"")], 1):
+            text = text.ljust(256, b"\0")
+            sealed = struct.pack("<QQQQQ", serial, kind, device & 0xffffffff, 1 << 63, 0) + text
             request = struct.pack("<IiQQ", kind, device, 1 << 63, 0) + text
             page[at + 8:at + 8 + len(request)] = request
+            page[at + 544:at + 568] = struct.pack("<QQQ", 0, seal(sealed), serial << 32 | 1)
             page[at:at + 4] = struct.pack("<I", serial)
             while struct.unpack_from("<I", page, at + 4)[0] != serial:
                 assert program.process.poll() is None

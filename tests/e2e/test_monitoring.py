@@ -122,6 +122,20 @@ def test_the_rules_alert_of_what_they_should_and_of_nothing_else(tmp_path):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.skipif(not shutil.which("promtool"), reason="scripts/test --all installs Debian's prometheus")
+def test_every_query_about_shortages_counts_those_before_the_first_scrape(tmp_path):
+    told = re.findall(r"^\| shortages of .* \| `(.*)` \|$", (ROOT / "docs/monitoring.md").read_text(), re.M)
+    asked = [query.replace("$user", ".*").replace("$job_id", ".*") for _, query in queries() if "oom_events" in query]
+    assert len(told) == 1 and len(asked) == 2
+    labels = 'user="u", job_id="1", pid="1"'
+    series = [{"series": f"poolcuda_oom_events_total{{{labels}}}", "values": "_x4 7x20"},
+              {"series": f"poolcuda_start_time_seconds{{{labels}}}", "values": "_x4 290x20"}]
+    tests = [{"expr": f"sum({query})", "eval_time": "8m", "exp_samples": [{"labels": "{}", "value": 7}]} for query in told + asked]
+    (tmp_path / "test.yml").write_text(json.dumps({"tests": [{"interval": "1m", "input_series": series, "promql_expr_test": tests}]}))
+    done = guard.run(["promtool", "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def queries():
     return [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
 

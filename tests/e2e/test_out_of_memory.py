@@ -4,6 +4,7 @@ import re
 
 import pytest
 from conftest import PROGRAMS
+from steered import Program
 
 ARRAYS = ["array", "array_3d", "mipmapped_array"]
 RUNTIME_ARRAYS = ["runtime_array", "runtime_array_3d", "runtime_mipmapped_array"]
@@ -74,6 +75,34 @@ def test_a_failure_is_reported_in_the_log_once(run, tmp_path):
         r"and code; waste \S+ \w+\n"
         r"(  \S+ [MK]iB live in \d+ blocks: out_of_memory\+0x[0-9a-f]+\n){2}"
         r"  to try: the program holds this much itself: .*\n", reports[-1])
+
+
+# A request, what is held before, and what the figures bear out.
+@pytest.mark.parametrize("settings, blocks, request_, advice", [
+    ({"SIMCUDA_CLIENT_MEMORY": "256M"}, [1], 300, "enough is free, but the driver refused it: a limit below the device's memory is likely"),
+    ({"SIMCUDA_CLIENT_MEMORY": "256M"}, [200 << 20], 100, "enough is free, but the driver refused it: a limit below the device's memory is likely"),
+    ({}, [1], 1023, "more was requested than the device has, even without what the program holds"),
+    ({}, [600 << 20], 1 << 20, "more was requested than the device has, even without what the program holds"),
+    ({}, [900 << 20], 200, "the program holds this much itself"),
+])
+def test_the_advice_of_a_report_is_what_its_figures_bear_out(tmp_path, settings, blocks, request_, advice):
+    log = tmp_path / "log"
+    with Program(SIMCUDA_MEMORY="1G", POOLCUDA_LOG=str(log), **settings) as program:
+        for number, size in enumerate(blocks, 1):
+            assert program.do(f"alloc {number} {size}") == 0
+        assert program.do(f"alloc 0 {request_ << 20}") == 2
+        assert program.end() == 0
+    assert re.search(rf"  to try: ({advice})", log.read_text()), log.read_text()
+
+
+def test_waste_is_told_where_less_of_it_would_have_sufficed(tmp_path):
+    log = tmp_path / "log"
+    keep = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0", "POOLCUDA_REUSE_RATIO": "16", "POOLCUDA_MAX_WASTE": "100%"}
+    with Program(SIMCUDA_MEMORY="1G", POOLCUDA_LOG=str(log), POOLCUDA_THROTTLE_RATIO="1", **keep) as program:
+        assert program.do(f"alloc 1 {900 << 20}") == 0 and program.do("free 1") == 0
+        assert program.do(f"alloc 1 {100 << 20}") == 0
+        assert program.do(f"alloc 0 {300 << 20}") == 2
+    assert "  to try: reused blocks are much larger than their requests" in log.read_text(), log.read_text()
 
 
 def test_the_figures_of_a_report_add_up_to_the_capacity(run, tmp_path):

@@ -92,6 +92,48 @@ def test_a_process_that_does_not_answer_is_asked_once_until_it_shows_life(gpu):
         assert stopped.counter("requests_answered") == program.counter("others_answered")
 
 
+def asks(asker, asked):
+    """The program begins an allocation that needs what the other has: returns once it has asked for it."""
+    with pages.Joined(asked.page) as page:
+        posted = page[pages.MAILBOX_AT:pages.MAILBOX_AT + 4].tobytes()
+        asker.say(f"alloc 0 {BIG}")
+        guard.wait_for(lambda: page[pages.MAILBOX_AT:pages.MAILBOX_AT + 4].tobytes() != posted, "it has asked")
+
+
+@pytest.mark.parametrize("how", ["killed", "at its end"])
+def test_a_process_that_ends_while_it_is_asked_gives_all_that_it_had(gpu, how):
+    def is_served():
+        """Unless the other's end comes only when the time for asking is over: then nothing is shown."""
+        with Program(**gpu) as asked, Program(**gpu) as asker:
+            assert asked.do(f"alloc 0 {BIG}") == 0
+            assert asked.do("free 0") == 0
+            assert asker.do("alloc 1 1") == 0
+            asks(asker, asked)
+            if how == "killed":
+                asked.process.kill()
+            else:
+                asked.process.stdin.close()
+            return int(asker.hear().split(": ")[1]) == 0
+
+    guard.wait_for(is_served, "the allocation is served though nobody has answered")
+
+
+def test_an_asker_that_is_stopped_while_it_asks_bars_no_other(gpu):
+    with Program(**gpu) as asked, Program(**gpu) as stopped, Program(**gpu) as program:
+        assert asked.do(f"alloc 0 {BIG}") == 0
+        assert asked.do("free 0") == 0
+        asked.process.send_signal(signal.SIGSTOP)
+        asks(stopped, asked)
+        stopped.process.send_signal(signal.SIGSTOP)
+        asked.process.send_signal(signal.SIGCONT)
+        hold_idle(asked)  # again, where the request of the stopped one came through
+        allocate(program)
+        assert program.counter("others_released_bytes") >= BIG
+        stopped.process.send_signal(signal.SIGCONT)
+        stopped.hear()
+        assert stopped.end() == asked.end() == 0
+
+
 def test_nobody_waits_during_a_capture(gpu):
     with Program(**gpu) as helper, Program(**gpu) as program:
         hold_idle(helper)

@@ -9,20 +9,16 @@
 
 #include "observe/mailbox.h"
 
-#include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 static struct stats_page *page;
-static int file; /* of the page's entry */
 
 static int open_page(void **state) {
     (void)state;
-    file = memfd_create("entry", MFD_CLOEXEC);
-    assert_true(file >= 0);
     page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     assert_true(page != MAP_FAILED);
     mailbox_open(&page->mailbox);
@@ -33,12 +29,24 @@ static int close_page(void **state) {
     (void)state;
     mailbox_close();
     munmap(page, sizeof *page);
-    close(file);
     return 0;
 }
 
 static struct mailbox_request trim(uint64_t bytes) {
     return (struct mailbox_request){.kind = MAILBOX_TRIM, .device = 2, .bytes = bytes};
+}
+
+static void post(struct mailbox_request *request) {
+    assert_true(mailbox_post(&page->mailbox, request));
+}
+
+static bool is_answered(const struct mailbox_request *request, struct mailbox_reply *reply) {
+    return mailbox_look(&page->mailbox, request, reply) == MAILBOX_ANSWERED;
+}
+
+/* What an asker's claim is once it has been stopped for a while. */
+static void let_claim_pass(void) {
+    page->mailbox.claim -= 1000;
 }
 
 static void a_request_comes_through_and_so_does_the_answer(void **state) {
@@ -48,10 +56,9 @@ static void a_request_comes_through_and_so_does_the_answer(void **state) {
     snprintf(sent.text, sizeof sent.text, "NAME=VALUE");
     assert_false(mailbox_waits());
     assert_false(mailbox_take(&got));
-    assert_true(mailbox_lock(file));
-    mailbox_post(&page->mailbox, &sent);
+    post(&sent);
     assert_true(mailbox_waits());
-    assert_false(mailbox_look(&page->mailbox, sent.serial, &reply));
+    assert_false(is_answered(&sent, &reply));
     assert_true(mailbox_take(&got));
     assert_int_equal(got.kind, MAILBOX_TRIM);
     assert_int_equal(got.device, 2);
@@ -59,7 +66,7 @@ static void a_request_comes_through_and_so_does_the_answer(void **state) {
     assert_string_equal(got.text, "NAME=VALUE");
     mailbox_answer(&got, 55, "well");
     assert_false(mailbox_waits());
-    assert_true(mailbox_look(&page->mailbox, sent.serial, &reply));
+    assert_true(is_answered(&sent, &reply));
     assert_int_equal(reply.released, 55);
     assert_string_equal(reply.text, "well");
 }
@@ -67,7 +74,7 @@ static void a_request_comes_through_and_so_does_the_answer(void **state) {
 static void one_thread_answers_at_a_time_and_may_leave_it_for_later(void **state) {
     (void)state;
     struct mailbox_request sent = trim(1), got, other;
-    mailbox_post(&page->mailbox, &sent);
+    post(&sent);
     assert_true(mailbox_take(&got));
     assert_false(mailbox_take(&other));
     mailbox_postpone();
@@ -81,21 +88,21 @@ static void one_that_was_withdrawn_asks_for_nothing_and_the_next_is_answered(voi
     (void)state;
     struct mailbox_request sent = trim(1), got;
     struct mailbox_reply reply;
-    mailbox_post(&page->mailbox, &sent);
-    mailbox_withdraw(&page->mailbox);
+    post(&sent);
+    assert_true(mailbox_leave(&page->mailbox, &sent));
     assert_true(mailbox_take(&got));
     assert_int_equal(got.kind, MAILBOX_NOTHING);
     mailbox_answer(&got, 0, "");
     sent = trim(9);
-    mailbox_post(&page->mailbox, &sent);
-    mailbox_withdraw(&page->mailbox);
+    post(&sent);
+    assert_true(mailbox_leave(&page->mailbox, &sent));
     struct mailbox_request next = trim(10);
-    mailbox_post(&page->mailbox, &next); /* before the process came to the other */
+    post(&next); /* before the process came to the other */
     assert_true(mailbox_take(&got));
     assert_int_equal(got.bytes, 10);
     mailbox_answer(&got, 10, "");
-    assert_false(mailbox_look(&page->mailbox, sent.serial, &reply));
-    assert_true(mailbox_look(&page->mailbox, next.serial, &reply));
+    assert_false(is_answered(&sent, &reply));
+    assert_true(is_answered(&next, &reply));
 }
 
 static void an_unsound_request_is_answered_and_does_nothing(void **state) {
@@ -108,16 +115,21 @@ static void an_unsound_request_is_answered_and_does_nothing(void **state) {
     } bad[] = {{MAILBOX_KINDS, 0, 0},  {UINT32_MAX, 0, 0},      {MAILBOX_TRIM, -2, 0},
                {MAILBOX_SET, -1, 'x'}, {MAILBOX_TRIM, 0, 0xff}, {MAILBOX_SET, INT32_MIN, 0}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        page->mailbox.kind = bad[i].kind;
-        page->mailbox.device = bad[i].device;
-        memset(page->mailbox.text, bad[i].fill, sizeof page->mailbox.text);
-        page->mailbox.posted += UINT32_MAX; /* any other number is a new one */
+        struct mailbox_request sent = {.kind = (enum mailbox_kind)bad[i].kind,
+                                       .device = bad[i].device};
+        memset(sent.text, bad[i].fill, sizeof sent.text);
+        post(&sent);
         assert_true(mailbox_take(&got));
         assert_int_equal(got.kind, MAILBOX_NOTHING);
         assert_int_equal(got.text[sizeof got.text - 1], 0);
         mailbox_answer(&got, 0, "");
         assert_int_equal(page->mailbox.answered, page->mailbox.posted);
+        assert_true(mailbox_leave(&page->mailbox, &sent));
     }
+    page->mailbox.posted += UINT32_MAX; /* any other number is a new one */
+    assert_true(mailbox_take(&got));
+    assert_int_equal(got.kind, MAILBOX_NOTHING);
+    mailbox_answer(&got, 0, "");
     page->mailbox.answered = 12345; /* what it says of itself changes nothing */
     assert_false(mailbox_waits());
 }
@@ -129,36 +141,153 @@ static void a_long_answer_is_cut_and_ends(void **state) {
     char text[2 * PAGE_REQUEST];
     memset(text, 'a', sizeof text - 1);
     text[sizeof text - 1] = '\0';
-    mailbox_post(&page->mailbox, &sent);
+    post(&sent);
     assert_true(mailbox_take(&got));
     mailbox_answer(&got, 0, text);
-    assert_true(mailbox_look(&page->mailbox, sent.serial, &reply));
+    assert_true(is_answered(&sent, &reply));
     assert_int_equal(strlen(reply.text), PAGE_REQUEST - 1);
     memset(page->mailbox.answer, 'b', sizeof page->mailbox.answer);
-    assert_true(mailbox_look(&page->mailbox, sent.serial, &reply));
+    assert_true(is_answered(&sent, &reply));
     assert_int_equal(strlen(reply.text), PAGE_REQUEST - 1);
 }
 
 static void only_one_asks_at_a_time(void **state) {
     (void)state;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
-    int other = open(path, O_RDWR | O_CLOEXEC);
-    assert_true(other >= 0);
-    assert_true(mailbox_lock(file));
-    assert_false(mailbox_lock(other));
-    assert_int_equal(flock(file, LOCK_UN), 0);
-    assert_true(mailbox_lock(other));
-    close(other);
+    struct mailbox_request sent = trim(1), other = trim(2);
+    struct mailbox_reply reply;
+    post(&sent);
+    assert_false(mailbox_post(&page->mailbox, &other));
+    for (int i = 0; i < 5; i++) { /* as long as it looks for its answer */
+        page->mailbox.claim -= 40;
+        assert_int_equal(mailbox_look(&page->mailbox, &sent, &reply), MAILBOX_WAITS);
+        assert_false(mailbox_post(&page->mailbox, &other));
+    }
+    assert_true(mailbox_leave(&page->mailbox, &sent));
+    post(&other);
+}
+
+static void who_is_stopped_while_it_asks_bars_nobody(void **state) {
+    (void)state;
+    struct mailbox_request stopped = trim(1), other = trim(2), got;
+    struct mailbox_reply reply;
+    post(&stopped);
+    let_claim_pass();
+    post(&other);
+    assert_true(mailbox_take(&got));
+    assert_int_equal(got.bytes, 2);
+    mailbox_answer(&got, 20, "");
+    assert_int_equal(mailbox_look(&page->mailbox, &stopped, &reply), MAILBOX_LOST);
+    assert_false(mailbox_leave(&page->mailbox, &stopped));
+    assert_true(is_answered(&other, &reply));
+    assert_int_equal(reply.released, 20);
+    assert_true(mailbox_leave(&page->mailbox, &other));
+}
+
+static void who_lost_the_mailbox_takes_no_answer_for_its_own(void **state) {
+    (void)state;
+    struct mailbox_request stopped = trim(1), other = trim(2), got;
+    struct mailbox_reply reply;
+    post(&stopped);
+    assert_true(mailbox_take(&got));
+    mailbox_answer(&got, 10, "its own");
+    let_claim_pass();
+    post(&other);
+    memcpy(page->mailbox.answer, "another", sizeof "another"); /* which is being answered */
+    assert_int_equal(mailbox_look(&page->mailbox, &stopped, &reply), MAILBOX_LOST);
+}
+
+/* What a late one has in its registers when it goes on, in the middle of mailbox_post. */
+static void what_a_late_one_writes_over_another_s_request_does_nothing(void **state) {
+    (void)state;
+    struct mailbox_request late = trim(UINT64_MAX), other, got;
+    struct mailbox_reply reply;
+    post(&late);
+    const struct stats_mailbox written = page->mailbox;
+    mailbox_leave(&page->mailbox, &late);
+    for (int what = 0; what < 5; what++) {
+        other = trim(2);
+        other.device = 0;
+        post(&other);
+        if (what == 0)
+            page->mailbox.bytes = written.bytes;
+        if (what == 1)
+            page->mailbox.device = written.device;
+        if (what == 2)
+            page->mailbox.seal = written.seal;
+        if (what == 3) { /* all but the number */
+            page->mailbox.bytes = written.bytes;
+            page->mailbox.device = written.device;
+            page->mailbox.seal = written.seal;
+        }
+        if (what == 4)
+            page->mailbox.posted = written.posted;
+        assert_true(mailbox_take(&got));
+        assert_int_equal(got.kind, MAILBOX_NOTHING);
+        mailbox_answer(&got, 0, "ask again");
+        assert_int_equal(is_answered(&other, &reply), what != 4);
+        assert_true(mailbox_leave(&page->mailbox, &other));
+    }
+    other = trim(3);
+    post(&other);
+    assert_true(mailbox_take(&got));
+    assert_int_equal(got.bytes, 3);
+    mailbox_answer(&got, 3, "");
+    assert_true(is_answered(&other, &reply));
+}
+
+/* Threads as askers that are stopped anywhere: each takes the others' claims for old ones. */
+enum { ASKERS = 3, ROUNDS = 20000 };
+static atomic_bool asking_is_over;
+
+static void *ask_often(void *number) {
+    struct mailbox_request request;
+    struct mailbox_reply reply;
+    for (uint64_t i = 0; i < ROUNDS; i++) {
+        request = trim((uint64_t)(uintptr_t)number << 32 | i);
+        request.device = (int)(request.bytes % 1000);
+        snprintf(request.text, sizeof request.text, "%llu", (unsigned long long)request.bytes);
+        page->mailbox.claim &= ~(uint64_t)UINT32_MAX; /* as if time were up */
+        if (mailbox_post(&page->mailbox, &request) &&
+            mailbox_look(&page->mailbox, &request, &reply) == MAILBOX_ANSWERED)
+            assert_true(reply.released == request.bytes || *reply.text);
+    }
+    return NULL;
+}
+
+static void *answer_often(void *unused) {
+    struct mailbox_request got;
+    (void)unused;
+    while (!atomic_load(&asking_is_over))
+        if (mailbox_take(&got)) {
+            if (got.kind == MAILBOX_TRIM) {
+                assert_int_equal(strtoull(got.text, NULL, 10), got.bytes);
+                assert_int_equal(got.device, got.bytes % 1000);
+            }
+            mailbox_answer(&got, got.bytes, got.kind == MAILBOX_TRIM ? "" : "ask again");
+        }
+    return NULL;
+}
+
+static void no_request_is_ever_made_of_two(void **state) {
+    (void)state;
+    pthread_t askers[ASKERS], process;
+    atomic_store(&asking_is_over, false);
+    assert_int_equal(pthread_create(&process, NULL, answer_often, NULL), 0);
+    for (uintptr_t i = 0; i < ASKERS; i++)
+        assert_int_equal(pthread_create(&askers[i], NULL, ask_often, (void *)(i + 1)), 0);
+    for (int i = 0; i < ASKERS; i++)
+        pthread_join(askers[i], NULL);
+    atomic_store(&asking_is_over, true);
+    pthread_join(process, NULL);
 }
 
 static void a_page_that_ends_answers(void **state) {
     (void)state;
     struct mailbox_request sent = trim(1);
     struct mailbox_reply reply;
-    mailbox_post(&page->mailbox, &sent);
+    post(&sent);
     mailbox_finish();
-    assert_true(mailbox_look(&page->mailbox, sent.serial, &reply));
+    assert_true(is_answered(&sent, &reply));
     assert_int_not_equal(strlen(reply.text), 0);
 }
 
@@ -171,6 +300,10 @@ int main(void) {
         PAGE(an_unsound_request_is_answered_and_does_nothing),
         PAGE(a_long_answer_is_cut_and_ends),
         PAGE(only_one_asks_at_a_time),
+        PAGE(who_is_stopped_while_it_asks_bars_nobody),
+        PAGE(who_lost_the_mailbox_takes_no_answer_for_its_own),
+        PAGE(what_a_late_one_writes_over_another_s_request_does_nothing),
+        PAGE(no_request_is_ever_made_of_two),
         PAGE(a_page_that_ends_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

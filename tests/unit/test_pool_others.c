@@ -6,7 +6,9 @@ static size_t asked_for[4], others_have;
 static uint8_t asked_uuid;
 
 /* What others have is in the capacity that the device lacks. */
-static size_t ask(struct pool *asking, const uint8_t uuid[STATS_UUID], size_t bytes) {
+static enum pool_help ask(struct pool *asking, const uint8_t uuid[STATS_UUID], size_t bytes,
+                          uint64_t until_ns) {
+    (void)until_ns;
     assert_ptr_equal(asking, pool);
     lock_check_none();
     size_t given = others_have;
@@ -16,7 +18,17 @@ static size_t ask(struct pool *asking, const uint8_t uuid[STATS_UUID], size_t by
     asked_uuid = uuid[0];
     others_have = 0;
     fake.capacity += given;
-    return given;
+    return given ? POOL_HELP_GIVEN : POOL_HELP_NONE;
+}
+
+static int comes_after; /* asking so often the dead one's memory is there */
+
+static enum pool_help ask_one_that_ends(struct pool *asking, const uint8_t uuid[STATS_UUID],
+                                        size_t bytes, uint64_t until_ns) {
+    (void)asking, (void)uuid, (void)bytes, (void)until_ns;
+    if (asked++ == comes_after)
+        fake.capacity += 100 * MIB;
+    return asked == 1 ? POOL_HELP_COMES : POOL_HELP_NONE;
 }
 
 static int start_asking(void **state) {
@@ -96,6 +108,32 @@ static void other_calls_that_lack_memory_get_that_of_others_too(void **state) {
     assert_true(asked < 10); /* a call that fails for ever asks for a while only */
 }
 
+static void what_a_process_had_that_ends_comes_in_a_moment(void **state) {
+    (void)state;
+    alloc(90 * MIB);
+    pool->config.ask_others = ask_one_that_ends;
+    comes_after = 3;
+    CUdeviceptr pointer;
+    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
+    while (result != CUDA_SUCCESS && asked <= comes_after) { /* its time may be up before */
+        asked = 0;
+        result = try_alloc(&pointer, 50 * MIB, 2);
+    }
+    assert_int_equal(result, CUDA_SUCCESS);
+    assert_int_equal(asked, 4);
+    assert_int_equal(stats_get(STATS_oom_rescued), 1);
+}
+
+static void what_a_process_had_that_ended_is_not_waited_for_for_ever(void **state) {
+    (void)state;
+    CUdeviceptr pointer;
+    alloc(90 * MIB);
+    pool->config.ask_others = ask_one_that_ends;
+    comes_after = -1;
+    assert_int_equal(try_alloc(&pointer, 50 * MIB, 2), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_true(asked > 1);
+}
+
 /* --- giving up --- */
 
 static size_t give_up(int device, size_t bytes, bool may_wait, bool expected_complete) {
@@ -162,6 +200,8 @@ int main(void) {
         ASKING(nobody_is_asked_for_what_could_not_fit_or_is_the_hosts),
         ASKING(nobody_is_asked_during_a_capture),
         ASKING(other_calls_that_lack_memory_get_that_of_others_too),
+        ASKING(what_a_process_had_that_ends_comes_in_a_moment),
+        ASKING(what_a_process_had_that_ended_is_not_waited_for_for_ever),
         ASKING(idle_memory_is_given_up_largest_first),
         ASKING(where_a_free_would_wait_nothing_is_given_up_but_at_a_free),
         ASKING(at_a_free_no_other_context_is_waited_for),

@@ -156,9 +156,9 @@ static void read_library(struct bindings *bindings, const char *line) {
 }
 
 static void read_line(struct bindings *bindings, char *line) {
-    static const char *const known[] = {
-        "from LD_PRELOAD cannot be preloaded", "' not found (required by ",
-        "error while loading shared libraries", "cannot open shared object"};
+    static const char *const known[] = {"cannot be preloaded", "' not found (required by ",
+                                        "error while loading shared libraries",
+                                        "cannot open shared object"};
     char *text = line + strspn(line, " ");
     size_t digits = strspn(text, "0123456789");
     char *message = digits && strncmp(text + digits, ":\t", 2) == 0 ? text + digits + 2 : NULL;

@@ -92,6 +92,7 @@ void check_conclusion(struct doctor *doctor);
 
 /* This machine: the library, the environment, other tools. */
 void check_machine(struct doctor *doctor);
+#define PRELOAD_FILE "/etc/ld.so.preload"
 /* What /etc/ld.so.preload names, and what was lost where it has been replaced. */
 void check_preloads(struct findings *findings);
 

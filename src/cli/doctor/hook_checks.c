@@ -116,6 +116,19 @@ static void check_bindings(struct doctor *doctor, const struct subject *subject)
                      reached);
 }
 
+/* A preload that ld.so passes over; of the system's file check_preloads has told most. */
+static void tell_passed_over(struct findings *findings, const char *line, bool problem) {
+    bool system = strstr(line, PRELOAD_FILE " cannot be preloaded") != NULL;
+    for (size_t i = 0; i < findings->count && !problem; i++)
+        if (strcmp(findings->list[i].id, "preload-missing") == 0 &&
+            strcmp(findings->list[i].cause, line) == 0)
+            return;
+    findings_add(findings, "preload-missing", problem ? SEVERITY_PROBLEM : SEVERITY_WARNING,
+                 "a preload is passed over");
+    findings_cause(findings, "%s", line);
+    findings_remedy(findings, "mend %s", system ? PRELOAD_FILE : "or unset LD_PRELOAD");
+}
+
 /* What ld.so itself complains of. False if the pool is not loaded. */
 static bool check_complaints(struct doctor *doctor, const struct subject *subject) {
     struct findings *findings = &doctor->findings;
@@ -128,11 +141,8 @@ static bool check_complaints(struct doctor *doctor, const struct subject *subjec
                          "the program's glibc is too old for libpoolcuda.so");
             findings_cause(findings, "ld.so: %s", line);
             findings_remedy(findings, "run it with glibc 2.17 or newer");
-        } else if (strstr(line, "from LD_PRELOAD cannot be preloaded")) {
-            findings_add(findings, "preload-missing", ours ? SEVERITY_PROBLEM : SEVERITY_WARNING,
-                         "a preload is passed over");
-            findings_cause(findings, "%s", line);
-            findings_remedy(findings, "mend or unset LD_PRELOAD");
+        } else if (strstr(line, "cannot be preloaded")) {
+            tell_passed_over(findings, line, ours && !loaded);
         } else if (strstr(line, "' not found (required by ")) {
             findings_add(findings, "version-missing", SEVERITY_PROBLEM, "%s cannot be started",
                          subject->name);
