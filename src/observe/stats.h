@@ -286,7 +286,8 @@ void stats_trace(const char *path);
 /* Notes another tool that is in this process, for the report. */
 void stats_tool(const char *name);
 
-/* Keeps the text, shortened if need be, for the end of the report. */
+/* Keeps the text, shortened if need be, for the end of the report. With POOLCUDA_STATS_FILE the
+ * file gets the page, at most ten times a second because of this. LOCK_POOL not held. */
 void stats_shortage(const char *text);
 
 /* Notes a module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the

@@ -2,11 +2,13 @@
  *
  * In srun: options are checked, and what is asked for is put into the step's environment; when the
  * step has ended, its figures are added up. In slurmstepd, between a task's fork and its program's
- * start: the task's environment is set. Neither of the two processes preloads anything itself. */
+ * start: the task's environment is set. In slurmstepd, when its tasks have ended: figures that are
+ * not in their files yet are put there. Neither of the two processes preloads anything itself. */
 #include "format.h"
 #include "options.h"
 #include "slurm/line.h"
 #include "slurm/request.h"
+#include "slurm/rescue.h"
 #include "slurm/settings.h"
 #include "slurm/site.h"
 #include "slurm/summary.h"
@@ -42,6 +44,9 @@ static struct {
         unsigned tasks;
     } steps[STEPS_MOST];
     size_t step_count;
+    bool pooled; /* in slurmstepd: its step is */
+    struct rescue_user user;
+    uint32_t tasks, ended; /* of this node */
 } own;
 
 /* Steps may be launched by threads. */
@@ -203,6 +208,34 @@ int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
     return 0;
 }
 
+/* In slurmstepd, before its tasks are started. */
+int slurm_spank_user_init(spank_t spank, int count, char **arguments) {
+    char folder[OPTION_PATH_MAX];
+    gid_t *groups;
+    int group_count;
+    (void)count, (void)arguments;
+    own.pooled = own.usable &&
+                 spank_getenv(spank, REQUEST_FOLDER, folder, sizeof folder) == ESPANK_SUCCESS &&
+                 spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &own.tasks) == ESPANK_SUCCESS &&
+                 spank_get_item(spank, S_JOB_UID, &own.user.user) == ESPANK_SUCCESS &&
+                 spank_get_item(spank, S_JOB_GID, &own.user.group) == ESPANK_SUCCESS;
+    if (own.pooled &&
+        spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &group_count) == ESPANK_SUCCESS) {
+        own.user.groups = groups;
+        own.user.group_count = (size_t)group_count;
+    }
+    return 0;
+}
+
+/* In slurmstepd, before srun hears that the node has no task left: what srun reads then is to
+ * be there. */
+int slurm_spank_task_exit(spank_t spank, int count, char **arguments) {
+    (void)spank, (void)count, (void)arguments;
+    if (own.pooled && ++own.ended == own.tasks)
+        rescue_figures(own.site.command, &own.user);
+    return 0;
+}
+
 int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     (void)count, (void)arguments;
     task_prepare(spank, own.usable ? &own.site : NULL, own.problem);
@@ -267,5 +300,8 @@ int slurm_spank_exit(spank_t spank, int count, char **arguments) {
     for (size_t i = 0; i < own.step_count; i++)
         tell_step(&own.steps[i]);
     own.step_count = 0;
+    /* In slurmstepd. What tasks have left running behind them has been killed after them. */
+    if (own.pooled)
+        rescue_figures(own.site.command, &own.user);
     return 0;
 }

@@ -13,7 +13,7 @@ import guard
 import pytest
 from cluster import USERS
 from conftest import COMMAND, LIBRARY, SAMPLES, SIMULATED, UNHURRIED
-from steps import environment_of, last_lines, ranks_in, report, sbatch, sums
+from steps import environment_of, last_lines, other_configuration, ranks_in, report, sbatch, sums
 
 ENV = "/usr/bin/env"
 WORKING = (SAMPLES / "varying", 2)
@@ -94,16 +94,6 @@ def test_what_another_user_has_put_in_the_place_of_a_steps_folder_is_not_written
     assert poolcuda_lines(done)[0] == f"poolcuda: {shared}/2.0: another user has made it, or it is a link; this step runs unpooled"
     assert "LD_PRELOAD" not in environment_of(done)
     assert not list(own.iterdir())
-
-
-def other_configuration(cluster, plugstack):
-    """What SLURM_CONF is to be for an srun that has another plugstack.conf than the nodes."""
-    folder = cluster.work / "elsewhere"
-    folder.mkdir(exist_ok=True)
-    (folder / "plugstack.conf").write_text(plugstack)
-    (folder / "slurm.conf").write_text(cluster.configuration.read_text().replace(
-        f"PlugStackConfig={cluster.folder}/plugstack.conf", f"PlugStackConfig={folder}/plugstack.conf"))
-    return {"SLURM_CONF": str(folder / "slurm.conf")}
 
 
 def test_nodes_with_a_bad_argument_or_without_the_plugin_do_not_go_unnoticed(cluster):

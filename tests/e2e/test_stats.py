@@ -126,6 +126,14 @@ def test_a_killed_program_leaves_its_last_figures(tmp_path):
     assert "allocations: 101, of which 100 from idle memory" in shown.stdout
 
 
+def test_the_file_of_a_program_that_ends_by_a_shortage_tells_of_it(run, tmp_path):
+    for how in ("exit", "abort"):
+        file = tmp_path / how
+        run([PROGRAMS / "last_words", 300, how, "shortage"], env={"POOLCUDA_STATS_FILE": str(file), "POOLCUDA_SHARE": "0"})
+        shown = subprocess.run([COMMAND, "report", "--brief", file], capture_output=True, text=True, check=True)
+        assert ", out of memory 1 time" in shown.stdout
+
+
 def test_the_command_prints_finished_reports_and_refuses_other_files(run, tmp_path):
     finished = tmp_path / "finished"
     run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(finished)})
