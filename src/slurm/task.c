@@ -143,7 +143,7 @@ static int set_preload(spank_t spank, const char *library) {
     if (found == ESPANK_ENV_NOEXIST)
         *before = '\0';
     if (found == ESPANK_SUCCESS || found == ESPANK_ENV_NOEXIST)
-        value = preload_value(before, library);
+        value = preload_value_of(before, library);
     int fault = !value ? ENOMEM : strlen(value) > most ? E2BIG : 0;
     if (!fault)
         spank_setenv(spank, "LD_PRELOAD", value, 1);

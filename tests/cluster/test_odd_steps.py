@@ -5,6 +5,7 @@ import os
 import pathlib
 import pwd
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,8 +33,22 @@ def test_what_the_environment_says_of_other_pools_and_figures_does_not_spoil_a_s
     (line,) = poolcuda_lines(done)
     assert line.startswith("poolcuda: step 1.0.restart5: 1 rank: ")
     assert report(cluster.work / "poolcuda-figures/1.0.restart5")["counters"]["malloc_calls"]
-    there = environment_of(cluster.run("srun", f"--export=ALL,LD_PRELOAD={gone}:{LIBRARY}", "--poolcuda", ENV, cwd=cluster.work))
-    assert there["LD_PRELOAD"] == f"{gone}:{LIBRARY}"
+
+
+@pytest.mark.in_every_run
+def test_the_sites_library_is_the_first_whatever_libraries_of_its_name_are_preloaded(cluster):
+    old, empty, link = (cluster.work / name / "libpoolcuda.so" for name in ("old", "empty", "link"))
+    for file in (old, empty, link):
+        file.parent.mkdir()
+    shutil.copy(LIBRARY, old)
+    empty.touch()
+    link.symlink_to(LIBRARY)
+    other = "libutil.so.1"
+    for before, after in ((f"/nowhere/libpoolcuda.so:{LIBRARY}", LIBRARY), ("libpoolcuda.so", LIBRARY), (empty, LIBRARY),
+                          (f"{other}:{old}", f"{LIBRARY}:{other}"), (f"{old}:{other}", f"{LIBRARY}:{other}"),
+                          (f"{link}:{other}", f"{link}:{other}"), (f"{LIBRARY}:{other}", f"{LIBRARY}:{other}")):
+        done = cluster.run("srun", "--poolcuda", ENV, env={"LD_PRELOAD": str(before)}, cwd=cluster.work)
+        assert environment_of(done)["LD_PRELOAD"] == str(after), before
 
 
 def test_a_preload_without_room_for_the_library_is_told_and_the_step_runs_unpooled(cluster):
