@@ -24,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #pragma GCC visibility push(default)
@@ -39,9 +40,11 @@ static struct {
     char problem[2 * SETTINGS_ERROR]; /* why it is not usable */
     struct settings settings;
     char folder[OPTION_PATH_MAX]; /* absolute; "" where no step is pooled */
+    char token[40];               /* of this srun alone */
     struct step {
         struct step_name name, folder; /* as its job is called; as its folder is */
         unsigned tasks;
+        bool heterogeneous; /* its tasks choose the folder, which is known at the end */
     } steps[STEPS_MOST];
     size_t step_count;
     bool pooled; /* in slurmstepd: its step is */
@@ -120,6 +123,7 @@ static bool make_absolute(const char *folder) {
 static void ask_tasks(void) {
     const struct settings *settings = &own.settings;
     const char *preset = settings->preset ? settings->preset : own.site.preset;
+    struct timespec now;
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -131,6 +135,10 @@ static void ask_tasks(void) {
     if (preset)
         setenv(REQUEST_PRESET, preset, 1);
     setenv(REQUEST_FOLDER, own.folder, 1);
+    clock_gettime(CLOCK_REALTIME, &now);
+    format(own.token, sizeof own.token, "%llx.%lx.%x", (unsigned long long)now.tv_sec, now.tv_nsec,
+           (unsigned)getpid());
+    setenv(REQUEST_TOKEN, own.token, 1);
 }
 
 int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
@@ -161,7 +169,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
 }
 
 /* A step that is about to start. Its folder is chosen here, and its tasks will know it; but in a
- * heterogeneous job, where they might not, it is the one that is its by its number. */
+ * heterogeneous job, where they might not, they choose it. */
 static void note_step(struct step_name name, unsigned tasks, bool heterogeneous) {
     pthread_mutex_lock(&steps_lock);
     size_t at = 0;
@@ -175,6 +183,7 @@ static void note_step(struct step_name name, unsigned tasks, bool heterogeneous)
             own.step_count++;
         }
         step->tasks = tasks;
+        step->heterogeneous = heterogeneous;
         if (!heterogeneous)
             setenv(REQUEST_STEP, step->folder.text, 1);
     }
@@ -297,8 +306,12 @@ static void tell_step(const struct step *step) {
 
 int slurm_spank_exit(spank_t spank, int count, char **arguments) {
     (void)spank, (void)count, (void)arguments;
-    for (size_t i = 0; i < own.step_count; i++)
-        tell_step(&own.steps[i]);
+    for (size_t i = 0; i < own.step_count; i++) {
+        struct step *step = &own.steps[i];
+        if (step->heterogeneous)
+            step->folder = step_name_learned(own.folder, step->name, own.token);
+        tell_step(step);
+    }
     own.step_count = 0;
     /* In slurmstepd. What tasks have left running behind them has been killed after them. */
     if (own.pooled)

@@ -22,7 +22,7 @@ struct place {
 
 /* What srun asks of it. Copies; NULL: not set. */
 struct request {
-    char *folder, *step, *preset, *settings;
+    char *folder, *step, *token, *preset, *settings;
 };
 
 /* A number of the task's environment. */
@@ -92,8 +92,13 @@ static bool is_mine(const char *path) {
 /* The step's folder, made; false, and the user knows, if that cannot be done. */
 static bool make_folders(const struct place *place, const struct request *request, char *path,
                          size_t size) {
+    /* What srun chooses would reach one component of a heterogeneous step alone. */
+    struct step_name name = step_name(place->job, place->step, place->restarts);
     int fault = make_folder(request->folder);
-    if (!fault && format(path, size, "%s/%s", request->folder, request->step) >= (int)size)
+    if (!fault && !request->step && request->token)
+        name = step_name_agreed(request->folder, name, request->token);
+    if (!fault && format(path, size, "%s/%s", request->folder,
+                         request->step ? request->step : name.text) >= (int)size)
         fault = ENAMETOOLONG;
     if (!fault)
         fault = make_folder(path);
@@ -179,17 +184,14 @@ static void pool(spank_t spank, const struct site *site, const struct place *pla
 
 void task_prepare(spank_t spank, const struct site *site, const char *problem) {
     struct place place = place_of(spank);
-    /* What srun chooses would reach one component of a heterogeneous step alone. */
-    struct step_name name = step_name(place.job, place.step, place.restarts);
     struct request request = {
         .folder = take(spank, REQUEST_FOLDER),
         .step = take(spank, REQUEST_STEP),
+        .token = take(spank, REQUEST_TOKEN),
         .preset = take(spank, REQUEST_PRESET),
         .settings = take(spank, REQUEST_SET),
     };
-    if (!request.step)
-        request.step = strdup(name.text);
-    if (request.folder && request.step && is_users_step(place.step)) {
+    if (request.folder && is_users_step(place.step)) {
         if (site)
             pool(spank, site, &place, &request);
         else
@@ -197,6 +199,7 @@ void task_prepare(spank_t spank, const struct site *site, const char *problem) {
     }
     free(request.folder);
     free(request.step);
+    free(request.token);
     free(request.preset);
     free(request.settings);
 }

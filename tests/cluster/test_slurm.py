@@ -266,6 +266,22 @@ def test_the_components_of_a_heterogeneous_step_are_pooled_with_one_number_for_e
         assert list(last_lines(done.stderr)) == [f"{job}.0"] and last_lines(done.stderr)[f"{job}.0"].startswith("5 ranks: ")
 
 
+@pytest.mark.in_every_run
+def test_a_heterogeneous_step_does_not_add_up_what_an_earlier_one_of_its_number_has_left(cluster):
+    folder = cluster.work / "poolcuda-figures"
+    cluster.run("srun", "--poolcuda", "-n", 5, PROGRAMS / "last_words", 50, "exit", env=SIMULATED, cwd=cluster.work)
+    for name in ("2.0", "4.0", "4.0.again1"):
+        shutil.copytree(folder / "1.0", folder / name)
+    before = set(folder.iterdir())
+    sample = SAMPLES / "varying"
+    for job, name in ((2, "2.0.again1"), (4, "4.0.again2")):
+        done = cluster.run("srun", "--poolcuda", "-n", 2, sample, 1, ":", "--poolcuda", "-n", 3, sample, 1, env=SIMULATED, cwd=cluster.work)
+        assert ranks_in(folder / name) == list(range(5))
+        line = last_lines(done.stderr)[f"{job}.0"]
+        assert line.startswith("5 ranks: ") and line.endswith(f"; poolcuda report {folder / name}")
+    assert {path.name for path in set(folder.iterdir()) - before} == {"2.0.again1", "4.0.again2"}
+
+
 def test_the_options_of_one_component_hold_for_all_of_a_step_whose_tasks_are_all_counted(cluster):
     sample = SAMPLES / "varying"
     for job, ranks, words in ((1, 3, ("--poolcuda", "-n", 2, "/bin/true", ":", "-n", 3, sample, 1)),
