@@ -489,7 +489,9 @@ static void report(const struct stats_page *copy, enum stats_form form, int file
 
 static void report_now(enum stats_form form) {
     enum page_file kind = page_file_look();
-    if (form == STATS_NONE && kind >= PAGE_FILE_STREAM)
+    if (form == STATS_FILE)
+        form = kind >= PAGE_FILE_STREAM ? STATS_JSON : STATS_NONE;
+    else if (form == STATS_NONE && kind >= PAGE_FILE_STREAM)
         form = STATS_JSON;
     else if (form == STATS_NONE && kind == PAGE_FILE_MISSED)
         form = STATS_TEXT;

@@ -294,8 +294,9 @@ void stats_shortage(const char *text);
  * report. */
 void stats_bypass(const char *module, const char *name);
 
-/* What a report is written as: nothing, for people, or for programs (docs/reports.md). */
-enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
+/* What a report is written as: nothing, for people, or for programs (docs/reports.md); for programs
+ * to a file, and to nothing else where that cannot be had. */
+enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON, STATS_FILE };
 
 /* To be called at exit: writes the report to the file that stats_open made (in the page's place; as
  * JSON unless text is asked for), or to what it opened that is no file. Without one it goes to

@@ -178,7 +178,7 @@ static void pool(spank_t spank, const struct site *site, const struct place *pla
     if (request->preset)
         spank_setenv(spank, "POOLCUDA_PRESET", request->preset, 1);
     set_all(spank, request->settings);
-    spank_unsetenv(spank, "POOLCUDA_STATS"); /* figures as text are added up nowhere */
+    spank_setenv(spank, "POOLCUDA_STATS", "file", 1); /* text is added up nowhere */
     spank_setenv(spank, "POOLCUDA_STATS_FILE", pattern, 1);
 }
 

@@ -55,7 +55,7 @@ def test_a_tasks_environment_is_what_was_asked_for_and_no_more(cluster):
                        "--poolcuda-set=POOLCUDA_ZERO=0", f"--poolcuda-stats={folder}", ENV, env={"LD_PRELOAD": "libutil.so.1"})
     pooled = environment_of(done)
     assert {name: value for name, value in pooled.items() if "POOLCUDA" in name} == {
-        "POOLCUDA_PRESET": "bfc", "POOLCUDA_ZERO": "0", "POOLCUDA_HOST": "0",
+        "POOLCUDA_PRESET": "bfc", "POOLCUDA_ZERO": "0", "POOLCUDA_HOST": "0", "POOLCUDA_STATS": "file",
         "POOLCUDA_STATS_FILE": f"{cluster.work}/100%% mine/2.0/rank%r.json"}
     assert pooled["LD_PRELOAD"] == f"{LIBRARY}:libutil.so.1"
     assert last_lines(done.stderr)["2.0"] == (f"1 task: no figures in {folder}/2.0: no task used CUDA, the library was not "
