@@ -272,9 +272,30 @@ static bool is_empty(const char *folder) {
     return entries <= 2; /* itself and the one above */
 }
 
+/* The path as a shell takes it for one word. Control characters are the line's affair. */
+static void quote(const char *path, char *quoted, size_t size) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-+,:@%=";
+    size_t length = 0;
+    if (!path[strspn(path, plain)]) {
+        format(quoted, size, "%s", path);
+        return;
+    }
+    quoted[length++] = '\'';
+    for (; *path && length + sizeof "'\\''" + 1 < size; path++) {
+        if (*path == '\'')
+            length += (size_t)format(quoted + length, size - length, "'\\''");
+        else
+            quoted[length++] = *path;
+    }
+    quoted[length++] = '\'';
+    quoted[length] = '\0';
+}
+
 /* What tells of a step, behind its name. */
 static void tell_step(const struct step *step) {
     char line[1024], path[OPTION_PATH_MAX + sizeof step->folder], name[128];
+    char quoted[2 * sizeof path];
     const char *command = own.site.command;
     format(path, sizeof path, "%s/%s", own.folder, step->folder.text);
     format(name, sizeof name, "step %s", step->name.text);
@@ -289,8 +310,9 @@ static void tell_step(const struct step *step) {
     if (strtoul(line, NULL, 10) < step->tasks) /* the line begins with the number of ranks */
         format(name, sizeof name, "step %s, %u task%s", step->name.text, step->tasks,
                step->tasks == 1 ? "" : "s");
+    quote(path, quoted, sizeof quoted);
     if (*line)
-        tell_line("%s: %s; poolcuda report %s", name, line, path);
+        tell_line("%s: %s; poolcuda report %s", name, line, quoted);
     else if (!undisturbed)
         tell_line("%s: figures in %s; %s was ended before it had added them up", name, path,
                   command);

@@ -100,10 +100,14 @@ static bool make_folders(const struct place *place, const struct request *reques
     if (!fault && format(path, size, "%s/%s", request->folder,
                          request->step ? request->step : name.text) >= (int)size)
         fault = ENAMETOOLONG;
-    if (!fault)
+    const char *at = request->folder;
+    if (!fault) {
         fault = make_folder(path);
+        /* One that could not be made is for want of rights or room in the folder above it. */
+        at = fault && access(path, F_OK) == 0 ? path : at;
+    }
     if (fault)
-        tell(place, request->folder, strerror(fault));
+        tell(place, at, strerror(fault));
     else if (!is_mine(path))
         tell(place, path, "another user has made it, or it is a link");
     else

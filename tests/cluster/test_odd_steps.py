@@ -5,6 +5,7 @@ import os
 import pathlib
 import pwd
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -188,13 +189,32 @@ def test_a_working_folder_with_an_odd_name_is_told_in_one_line_or_refused_by_its
     odd = cluster.work / "two\nlines: %p"
     odd.mkdir()
     (line,) = poolcuda_lines(cluster.run("srun", "--poolcuda", *WORKING, env=SIMULATED, cwd=odd))
-    assert line.endswith(f"poolcuda report {cluster.work}/two?lines: %p/poolcuda-figures/1.0") and ": 1 rank: " in line
+    assert line.endswith(f"poolcuda report '{cluster.work}/two?lines: %p/poolcuda-figures/1.0'") and ": 1 rank: " in line
     assert ranks_in(odd / "poolcuda-figures/1.0") == [0]
     script = ("import os\nfor _ in range(12): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
               f"os.execvp('srun', ['srun', '--poolcuda', {ENV!r}])")
     done = cluster.run(sys.executable, "-c", script, cwd=cluster.work, code=1)
     assert done.stderr == ("poolcuda: the path of the folder poolcuda-figures is too long here; expected --poolcuda-stats=DIR with one "
                            "of less than 3968 bytes; nothing was started\n")
+
+
+@pytest.mark.in_every_run
+def test_the_command_in_the_last_line_can_be_pasted_whatever_the_folders_name(cluster):
+    for name in ("plain-1", "it's odd", "$HOME; d%n", "a&b*"):
+        done = cluster.run("srun", f"--poolcuda-stats={name}", *WORKING, env=SIMULATED, cwd=cluster.work)
+        pasted = poolcuda_lines(done)[-1].rpartition("; poolcuda report ")[2]
+        (folder,) = (cluster.work / name).iterdir()
+        assert shlex.split(pasted) == [str(folder)] and (name != "plain-1" or pasted == str(folder))
+        assert subprocess.run(["sh", "-c", f"printf %s {pasted}"], capture_output=True, text=True, check=True).stdout == str(folder)
+
+
+def test_a_folder_of_a_step_that_its_user_may_not_enter_is_named(make_cluster, copies):
+    cluster = make_cluster(f"library={copies[LIBRARY]}")
+    shared = cluster.work / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    done = cluster.run("sh", "-c", f"umask 777; exec srun --poolcuda-stats={shared} /bin/true", user=USERS[0])
+    assert poolcuda_lines(done)[0] == f"poolcuda: {shared}/1.0: Permission denied; this step runs unpooled"
 
 
 def test_steps_at_once_in_one_folder_and_a_step_in_a_steps_task_keep_their_figures_apart(cluster):
