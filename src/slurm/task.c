@@ -103,7 +103,7 @@ static bool make_folders(const struct place *place, const struct request *reques
     const char *at = request->folder;
     if (!fault) {
         fault = make_folder(path);
-        /* One that could not be made is for want of rights or room in the folder above it. */
+        /* One that is not there could not be made in the folder above it, which is named then. */
         at = fault && access(path, F_OK) == 0 ? path : at;
     }
     if (fault)
