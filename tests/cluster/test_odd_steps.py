@@ -289,8 +289,8 @@ def start_added_up_by(make_cluster, slow, script, has_started):
 @pytest.mark.in_every_run
 def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(make_cluster, tmp_path):
     started, slow = tmp_path / "started", tmp_path / "slow"
-    # No shell, which would let all signals in.
-    script = f"#!{sys.executable}\nimport os\nos.symlink(str(os.getpid()), {str(started)!r})\nos.execvp('sleep', ['sleep', '1000'])\n"
+    # No shell, which would let all signals in. The nodes run the command as well, not to add up.
+    script = f"#!{sys.executable}\nimport os, sys\nif sys.argv[1] != 'report': sys.exit()\nos.symlink(str(os.getpid()), {str(started)!r})\nos.execvp('sleep', ['sleep', '1000'])\n"
     cluster, step = start_added_up_by(make_cluster, slow, script, started.is_symlink)
     adding = int(os.readlink(started))
     os.killpg(step.pid, signal.SIGINT)  # as a terminal does
@@ -304,7 +304,7 @@ def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(mak
 
 def test_an_interrupt_of_srun_alone_while_figures_are_added_up_takes_nothing_from_the_last_line(make_cluster, tmp_path):
     started, go = tmp_path / "started", tmp_path / "go"
-    script = f"#!/bin/sh\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n"
+    script = f"#!/bin/sh\n[ $1 = report ] || exit\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n"
     cluster, step = start_added_up_by(make_cluster, tmp_path / "slow", script, started.exists)
     step.send_signal(signal.SIGINT)
     go.touch()
