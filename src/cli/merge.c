@@ -32,6 +32,12 @@ bool merge_init(struct merge *merge) {
     return true;
 }
 
+/* Adds up to the greatest number that a report can have, and no further. */
+static void grow(_Atomic uint64_t *sum, const _Atomic uint64_t *by) {
+    uint64_t room = stats_rest(INT64_MAX, *sum), more = stats_read(by);
+    *sum += more < room ? more : room;
+}
+
 /* A text that all runs have, or what stands for several. */
 static void same_text(struct merge *merge, char *to, size_t size, const char *from,
                       const char *several) {
@@ -88,7 +94,7 @@ static void add_payers(struct stats_page *to, const struct stats_page *from) {
             memcpy(to->payers[at].name, from->payers[i].name, sizeof to->payers[at].name);
             to->payer_count++;
         }
-        to->payers[at].count += stats_read(&from->payers[i].count);
+        grow(&to->payers[at].count, &from->payers[i].count);
     }
 }
 
@@ -116,7 +122,7 @@ static void add_devices(struct stats_page *to, const struct stats_page *from) {
         take_most(&sum->capacity, &device->capacity);
         take_most(&sum->peak_live, &device->peak_live);
         take_most(&sum->peak_held, &device->peak_held);
-#define DEVICE_FIGURE(name, sums, help) sum->name += stats_read(&device->name);
+#define DEVICE_FIGURE(name, sums, help) grow(&sum->name, &device->name);
 #include "observe/counters.def"
     }
 }
@@ -171,14 +177,14 @@ static struct stats_site *merged_site(struct merge *merge, const struct site_key
 }
 
 static void add_site(struct stats_site *sum, const struct stats_site *site) {
-    sum->misses += stats_read(&site->misses);
-    sum->hits += stats_read(&site->hits);
-    sum->allocated_bytes += stats_read(&site->allocated_bytes);
-    sum->live_blocks += stats_read(&site->live_blocks);
-    sum->live_bytes += stats_read(&site->live_bytes);
-    sum->peak_live_bytes += stats_read(&site->peak_live_bytes);
-    sum->held_blocks += stats_read(&site->held_blocks);
-    sum->held_bytes += stats_read(&site->held_bytes);
+    grow(&sum->misses, &site->misses);
+    grow(&sum->hits, &site->hits);
+    grow(&sum->allocated_bytes, &site->allocated_bytes);
+    grow(&sum->live_blocks, &site->live_blocks);
+    grow(&sum->live_bytes, &site->live_bytes);
+    grow(&sum->peak_live_bytes, &site->peak_live_bytes);
+    grow(&sum->held_blocks, &site->held_blocks);
+    grow(&sum->held_bytes, &site->held_bytes);
     if (stats_site_least(site))
         stats_site_serves(sum, stats_site_least(site));
     if (site->memory)
@@ -263,11 +269,11 @@ bool merge_add(struct merge *merge, const struct stats_page *page, const char *f
     struct stats_page *to = merge->page;
     add_head(merge, page);
     for (size_t i = 0; i < STATS_COUNTERS; i++)
-        to->counters[i] += stats_read(&page->counters[i]);
+        grow(&to->counters[i], &page->counters[i]);
     for (size_t i = 0; i < STATS_ROUTES; i++)
-        to->routes[i] += stats_read(&page->routes[i]);
+        grow(&to->routes[i], &page->routes[i]);
     for (size_t i = 0; i < WAIT_REASONS; i++)
-        to->waits[i] += stats_read(&page->waits[i]);
+        grow(&to->waits[i], &page->waits[i]);
     add_saving(to, page);
     add_payers(to, page);
     add_bypasses(to, page);

@@ -1,9 +1,13 @@
 #include "cli/preload.h"
 
+#include <elf.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* As ld.so separates them. */
@@ -50,13 +54,32 @@ static size_t length_before(const char *value) {
     }
 }
 
-/* Whether ld.so would find it; a name without a slash is searched for, and taken as found. */
+/* What an object of this machine's kind begins with. */
+struct kind {
+    unsigned char identification[EI_NIDENT];
+    uint16_t type, machine;
+};
+
+static bool read_kind(const char *path, struct kind *kind) {
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    bool read = file >= 0 && pread(file, kind, sizeof *kind, 0) == (ssize_t)sizeof *kind &&
+                memcmp(kind->identification, ELFMAG, SELFMAG) == 0;
+    if (file >= 0)
+        close(file);
+    return read;
+}
+
+/* Whether ld.so would load it: what is empty or of another kind of machine it passes over. A name
+ * without a slash is searched for, and taken as found. */
 static bool is_there(const char *path, size_t length) {
     char copy[PATH_MAX];
+    struct kind kind, own;
     if (!memchr(path, '/', length))
         return true;
     return snprintf(copy, sizeof copy, "%.*s", (int)length, path) < (int)sizeof copy &&
-           access(copy, R_OK) == 0;
+           read_kind(copy, &kind) && kind.type == ET_DYN && read_kind("/proc/self/exe", &own) &&
+           kind.identification[EI_CLASS] == own.identification[EI_CLASS] &&
+           kind.machine == own.machine;
 }
 
 static bool names_pool(const char *value) {
@@ -70,21 +93,29 @@ static bool names_pool(const char *value) {
     return false;
 }
 
-void preload_leave(char *const *argv) {
-    const char *value = getenv("LD_PRELOAD");
-    char *rest = value && names_pool(value) ? strdup(value) : NULL, *to = rest;
-    if (!rest)
-        return;
-    for (const char *at = value; *at;) {
+/* A copy of the value that names no pool. NULL without memory. */
+static char *without_pools(const char *value) {
+    char *rest = strdup(value), *to = rest;
+    for (const char *at = value; rest && *at;) {
         size_t length = strcspn(at, separators), next = length + strspn(at + length, separators);
         if (!is_pool(at, length)) {
             memmove(to, at, next);
             to += next;
+        } else if (!at[next]) {
+            while (to > rest && strchr(separators, to[-1]))
+                to--;
         }
         at += next;
     }
-    *to = '\0';
-    if (setenv("LD_PRELOAD", rest, 1) == 0)
+    if (rest)
+        *to = '\0';
+    return rest;
+}
+
+void preload_leave(char *const *argv) {
+    const char *value = getenv("LD_PRELOAD");
+    char *rest = value && names_pool(value) ? without_pools(value) : NULL;
+    if (rest && setenv("LD_PRELOAD", rest, 1) == 0)
         execv("/proc/self/exe", argv);
     free(rest);
 }
@@ -110,8 +141,18 @@ static bool make_link(const char *library) {
     return false;
 }
 
-char *preload_value(const char *value, const char *library) {
+static char *join(const char *value, const char *library) {
     char *joined;
+    int before = (int)length_before(value);
+    const char *behind = value + before;
+    behind += strspn(behind, separators);
+    if (asprintf(&joined, "%.*s%s%s%s%s", before, value, before ? ":" : "", library,
+                 *behind ? ":" : "", behind) < 0)
+        return NULL;
+    return joined;
+}
+
+char *preload_value(const char *value, const char *library) {
     if (!value || !value[strspn(value, separators)])
         value = "";
     if (names_pool(value))
@@ -121,12 +162,28 @@ char *preload_value(const char *value, const char *library) {
             return NULL;
         library = link_path;
     }
-    int before = (int)length_before(value);
-    const char *behind = value + before;
-    behind += strspn(behind, separators);
-    if (asprintf(&joined, "%.*s%s%s%s%s", before, value, before ? ":" : "", library,
-                 *behind ? ":" : "", behind) < 0)
-        return NULL;
+    return join(value, library);
+}
+
+/* Whether the first entry of the value is that file, by whatever path. */
+static bool begins_with(const char *value, const char *library) {
+    char copy[PATH_MAX];
+    struct stat named, meant;
+    const char *first = value + length_before(value);
+    first += strspn(first, separators);
+    int length = (int)strcspn(first, separators);
+    return is_pool(first, (size_t)length) && memchr(first, '/', (size_t)length) &&
+           snprintf(copy, sizeof copy, "%.*s", length, first) < (int)sizeof copy &&
+           stat(copy, &named) == 0 && stat(library, &meant) == 0 && named.st_dev == meant.st_dev &&
+           named.st_ino == meant.st_ino;
+}
+
+char *preload_value_of(const char *value, const char *library) {
+    if (begins_with(value, library))
+        return strdup(value);
+    char *rest = without_pools(value);
+    char *joined = rest ? join(rest[strspn(rest, separators)] ? rest : "", library) : NULL;
+    free(rest);
     return joined;
 }
 

@@ -23,6 +23,16 @@ static uint64_t to_number(struct reading *reading, const json_t *value, const ch
     return (uint64_t)json_integer_value(value);
 }
 
+/* A number from `least` to `most`. */
+static uint64_t limited(struct reading *reading, const json_t *value, const char *name,
+                        uint64_t least, uint64_t most) {
+    uint64_t read = to_number(reading, value, name);
+    if (read >= least && read <= most)
+        return read;
+    reading->fault = reading->fault ? reading->fault : name;
+    return least;
+}
+
 static uint64_t number(struct reading *reading, const json_t *object, const char *name) {
     return to_number(reading, json_object_get(object, name), name);
 }
@@ -90,7 +100,7 @@ static void read_process(struct reading *reading, const json_t *process, struct 
     text(reading, process, "command", page->command, sizeof page->command);
     text(reading, process, "host", page->host, sizeof page->host);
     if (rank && !json_is_null(rank))
-        page->rank = (int32_t)(to_number(reading, rank, "rank") & INT32_MAX);
+        page->rank = (int32_t)limited(reading, rank, "rank", 0, INT32_MAX);
     page->finished = json_is_true(json_object_get(process, "finished"));
     page->start_wall_ns = number(reading, process, "start_wall_ns");
     page->last_ns = number(reading, process, "last_ns");
@@ -317,8 +327,8 @@ static const char *from_json(const json_t *root, struct stats_page *page, char *
                  (unsigned long long)version);
         return why;
     }
-    uint64_t runs = number(&reading, root, "runs");
-    page->runs = runs > 0 && runs <= UINT32_MAX ? (uint32_t)runs : 1;
+    const json_t *runs = json_object_get(root, "runs");
+    page->runs = runs ? (uint32_t)limited(&reading, runs, "runs", 1, UINT32_MAX) : 1;
     read_process(&reading, json_object_get(root, "process"), page);
     read_counters(&reading, root, page);
     read_saving(&reading, root, page);
@@ -345,6 +355,11 @@ static bool read_json(FILE *file, const char *path, struct stats_page **page, ch
         return false;
     }
     json_t *root = json_loadf(file, 0, &where);
+    if (!root && json_error_code(&where) == json_error_numeric_overflow) {
+        snprintf(error, error_size, "%s: damaged: a number in line %d is not below 2^63", path,
+                 where.line);
+        return false;
+    }
     if (!root) {
         emitter_clean(why, sizeof why, where.text);
         snprintf(error, error_size, "%s: no JSON in line %d: %s", path, where.line, why);

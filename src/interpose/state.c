@@ -10,6 +10,7 @@
 #include "interpose/rights.h"
 #include "interpose/surroundings.h"
 #include "observe/output_file.h"
+#include "observe/page_file.h"
 #include "observe/recorder.h"
 #include "observe/shortage.h"
 #include "observe/stats.h"
@@ -132,6 +133,8 @@ static void start(void) {
     }
     if (atomic_load(&phase) == PHASE_NEW || atomic_load(&phase) == PHASE_FORKED) {
         if (!options.disable) {
+            if (options.stats == STATS_FILE)
+                page_file_stands_alone();
             stats_open(options.stats_file, options.share, say);
             shortage_open_log(options.log, say);
             recorder_open(options.trace, say);

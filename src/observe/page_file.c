@@ -18,6 +18,7 @@ static struct {
     char path[PAGE_FILE];
 } own;
 
+static bool alone;                             /* page_file_stands_alone */
 static atomic_flag writing = ATOMIC_FLAG_INIT; /* a thread is at the file; for good, at the end */
 
 /* Gives the file its length, and room where the file system can promise it. */
@@ -40,6 +41,10 @@ static void note_path(const char *path) {
         own.path[0] = '\0'; /* a part of a path is another path */
 }
 
+void page_file_stands_alone(void) {
+    alone = true;
+}
+
 enum page_file page_file_open(const char *pattern, void (*say)(const char *line)) {
     char path[OUTPUT_PATH_SIZE], line[256];
     bool stream;
@@ -55,10 +60,9 @@ enum page_file page_file_open(const char *pattern, void (*say)(const char *line)
             note_path(path);
         return own.kind;
     }
-    format(line, sizeof line,
-           "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (%s), printing to standard "
-           "error at exit",
-           pattern, output_file_fault(errno).text);
+    format(line, sizeof line, "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (%s), %s",
+           pattern, output_file_fault(errno).text,
+           alone ? "no figures of this process" : "printing to standard error at exit");
     say(line);
     if (own.file >= 0) {
         close(own.file);

@@ -18,6 +18,9 @@ enum page_file { PAGE_FILE_NONE, PAGE_FILE_MISSED, PAGE_FILE_STREAM, PAGE_FILE_R
  * says so in one line. */
 enum page_file page_file_open(const char *pattern, void (*say)(const char *line));
 
+/* To be called first: what cannot be written to the file goes nowhere. */
+void page_file_stands_alone(void);
+
 /* What it is now: programs close what they do not know. */
 enum page_file page_file_look(void);
 

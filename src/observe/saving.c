@@ -171,12 +171,18 @@ void saving_of(const struct stats_page *page, struct stats_saving *saving) {
     price(page, STATS_CALL_FREE, saving);
 }
 
+/* Up to the greatest number that a report can have. */
+static void grow(uint64_t *sum, uint64_t by) {
+    uint64_t room = stats_rest(INT64_MAX, *sum);
+    *sum += by < room ? by : room;
+}
+
 void saving_add(struct stats_saving *sum, const struct stats_saving *more) {
     for (int call = 0; call < STATS_CALLS; call++) {
-        sum->of[call].timed += more->of[call].timed;
-        sum->of[call].priced += more->of[call].priced;
+        grow(&sum->of[call].timed, more->of[call].timed);
+        grow(&sum->of[call].priced, more->of[call].priced);
         for (int m = 0; m < STATS_MEMORIES; m++)
-            sum->of[call].ns[m] += more->of[call].ns[m];
+            grow(&sum->of[call].ns[m], more->of[call].ns[m]);
     }
 }
 

@@ -29,6 +29,7 @@ static struct stats_device early_device;
 
 static struct stats_page *page;
 static _Atomic uint64_t write_at = UINT64_MAX; /* stats_now: when the file gets the page again */
+static _Atomic uint64_t shortage_at;           /* stats_shortage: when the file may get one again */
 static void (*tell)(const char *line);
 
 /* How much of the page's tables is used, and what else is needed of it: the page itself is for
@@ -321,10 +322,11 @@ uint32_t stats_site_index(const struct stats_site *site) {
                : 0;
 }
 
+enum { FIRST_NS = 1000 * 1000, MOST_NS = 100 * 1000 * 1000, PART = 16 };
+
 /* Gives the file the page, at first often, as most programs that are killed early have just begun,
  * then ten times a second at most. */
 __attribute__((noinline, cold)) static void write_page(uint64_t now) {
-    enum { FIRST_NS = 1000 * 1000, MOST_NS = 100 * 1000 * 1000, PART = 16 };
     uint64_t pause = FIRST_NS + now / PART;
     atomic_store_explicit(&write_at, now + (pause < MOST_NS ? pause : MOST_NS),
                           memory_order_relaxed);
@@ -370,7 +372,20 @@ void stats_tool(const char *name) {
     memcpy(page->tools, used.tools, sizeof page->tools);
 }
 
+/* Many a program ends by its first shortage. Shortages have a pace of their own: the write of a
+ * moment ago, which knows nothing of this one, does not stand in its way. */
+static void write_shortage(void) {
+    uint64_t now = clock_ns(CLOCK_MONOTONIC) - used.start_ns;
+    uint64_t from = atomic_load_explicit(&shortage_at, memory_order_relaxed);
+    if (atomic_load_explicit(&write_at, memory_order_relaxed) == UINT64_MAX || now < from ||
+        !atomic_compare_exchange_strong(&shortage_at, &from, now + MOST_NS))
+        return;
+    atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
+    write_page(now);
+}
+
 void stats_shortage(const char *text) {
+    lock_check_none();
     static atomic_flag writing = ATOMIC_FLAG_INIT;
     if (!page || atomic_flag_test_and_set(&writing))
         return; /* the text of the thread that is just writing is as good */
@@ -379,6 +394,7 @@ void stats_shortage(const char *text) {
     memcpy(page->shortage, text, length);
     page->shortage[length] = '\0';
     atomic_flag_clear(&writing);
+    write_shortage();
 }
 
 BY_POINTER void stats_bypass(const char *module, const char *name) {
@@ -472,7 +488,9 @@ static void report(const struct stats_page *copy, enum stats_form form, int file
 
 static void report_now(enum stats_form form) {
     enum page_file kind = page_file_look();
-    if (form == STATS_NONE && kind >= PAGE_FILE_STREAM)
+    if (form == STATS_FILE)
+        form = kind >= PAGE_FILE_STREAM ? STATS_JSON : STATS_NONE;
+    else if (form == STATS_NONE && kind >= PAGE_FILE_STREAM)
         form = STATS_JSON;
     else if (form == STATS_NONE && kind == PAGE_FILE_MISSED)
         form = STATS_TEXT;
@@ -525,6 +543,7 @@ void stats_forget_after_fork(void) {
     memset(&early_device, 0, sizeof early_device);
     memset(&used, 0, sizeof used);
     atomic_store(&write_at, UINT64_MAX);
+    atomic_store(&shortage_at, 0);
     mailbox_close();
     share_forget();
     page_file_forget();

@@ -286,15 +286,17 @@ void stats_trace(const char *path);
 /* Notes another tool that is in this process, for the report. */
 void stats_tool(const char *name);
 
-/* Keeps the text, shortened if need be, for the end of the report. */
+/* Keeps the text, shortened if need be, for the end of the report. With POOLCUDA_STATS_FILE the
+ * file gets the page, at most ten times a second because of this. LOCK_POOL not held. */
 void stats_shortage(const char *text);
 
 /* Notes a module whose calls of `name` go past us (opened with RTLD_DEEPBIND, say), for the
  * report. */
 void stats_bypass(const char *module, const char *name);
 
-/* What a report is written as: nothing, for people, or for programs (docs/reports.md). */
-enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON };
+/* What a report is written as: nothing, for people, or for programs (docs/reports.md); for programs
+ * to a file, and to nothing else where that cannot be had. */
+enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON, STATS_FILE };
 
 /* To be called at exit: writes the report to the file that stats_open made (in the page's place; as
  * JSON unless text is asked for), or to what it opened that is no file. Without one it goes to

@@ -2,11 +2,13 @@
  *
  * In srun: options are checked, and what is asked for is put into the step's environment; when the
  * step has ended, its figures are added up. In slurmstepd, between a task's fork and its program's
- * start: the task's environment is set. Neither of the two processes preloads anything itself. */
+ * start: the task's environment is set. In slurmstepd, when its tasks have ended: figures that are
+ * not in their files yet are put there. Neither of the two processes preloads anything itself. */
 #include "format.h"
 #include "options.h"
 #include "slurm/line.h"
 #include "slurm/request.h"
+#include "slurm/rescue.h"
 #include "slurm/settings.h"
 #include "slurm/site.h"
 #include "slurm/summary.h"
@@ -22,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #pragma GCC visibility push(default)
@@ -37,11 +40,16 @@ static struct {
     char problem[2 * SETTINGS_ERROR]; /* why it is not usable */
     struct settings settings;
     char folder[OPTION_PATH_MAX]; /* absolute; "" where no step is pooled */
+    char token[40];               /* of this srun alone */
     struct step {
         struct step_name name, folder; /* as its job is called; as its folder is */
         unsigned tasks;
+        bool heterogeneous; /* its tasks choose the folder, which is known at the end */
     } steps[STEPS_MOST];
     size_t step_count;
+    bool pooled; /* in slurmstepd: its step is */
+    struct rescue_user user;
+    uint32_t tasks, ended; /* of this node */
 } own;
 
 /* Steps may be launched by threads. */
@@ -115,6 +123,7 @@ static bool make_absolute(const char *folder) {
 static void ask_tasks(void) {
     const struct settings *settings = &own.settings;
     const char *preset = settings->preset ? settings->preset : own.site.preset;
+    struct timespec now;
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -126,6 +135,10 @@ static void ask_tasks(void) {
     if (preset)
         setenv(REQUEST_PRESET, preset, 1);
     setenv(REQUEST_FOLDER, own.folder, 1);
+    clock_gettime(CLOCK_REALTIME, &now);
+    format(own.token, sizeof own.token, "%llx.%lx.%x", (unsigned long long)now.tv_sec, now.tv_nsec,
+           (unsigned)getpid());
+    setenv(REQUEST_TOKEN, own.token, 1);
 }
 
 int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
@@ -156,7 +169,7 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char **arguments) {
 }
 
 /* A step that is about to start. Its folder is chosen here, and its tasks will know it; but in a
- * heterogeneous job, where they might not, it is the one that is its by its number. */
+ * heterogeneous job, where they might not, they choose it. */
 static void note_step(struct step_name name, unsigned tasks, bool heterogeneous) {
     pthread_mutex_lock(&steps_lock);
     size_t at = 0;
@@ -170,6 +183,7 @@ static void note_step(struct step_name name, unsigned tasks, bool heterogeneous)
             own.step_count++;
         }
         step->tasks = tasks;
+        step->heterogeneous = heterogeneous;
         if (!heterogeneous)
             setenv(REQUEST_STEP, step->folder.text, 1);
     }
@@ -203,6 +217,34 @@ int slurm_spank_local_user_init(spank_t spank, int count, char **arguments) {
     return 0;
 }
 
+/* In slurmstepd, before its tasks are started. */
+int slurm_spank_user_init(spank_t spank, int count, char **arguments) {
+    char folder[OPTION_PATH_MAX];
+    gid_t *groups;
+    int group_count;
+    (void)count, (void)arguments;
+    own.pooled = own.usable &&
+                 spank_getenv(spank, REQUEST_FOLDER, folder, sizeof folder) == ESPANK_SUCCESS &&
+                 spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &own.tasks) == ESPANK_SUCCESS &&
+                 spank_get_item(spank, S_JOB_UID, &own.user.user) == ESPANK_SUCCESS &&
+                 spank_get_item(spank, S_JOB_GID, &own.user.group) == ESPANK_SUCCESS;
+    if (own.pooled &&
+        spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &group_count) == ESPANK_SUCCESS) {
+        own.user.groups = groups;
+        own.user.group_count = (size_t)group_count;
+    }
+    return 0;
+}
+
+/* In slurmstepd, before srun hears that the node has no task left: what srun reads then is to
+ * be there. */
+int slurm_spank_task_exit(spank_t spank, int count, char **arguments) {
+    (void)spank, (void)count, (void)arguments;
+    if (own.pooled && ++own.ended == own.tasks)
+        rescue_figures(own.site.command, &own.user);
+    return 0;
+}
+
 int slurm_spank_task_init(spank_t spank, int count, char **arguments) {
     (void)count, (void)arguments;
     task_prepare(spank, own.usable ? &own.site : NULL, own.problem);
@@ -230,9 +272,30 @@ static bool is_empty(const char *folder) {
     return entries <= 2; /* itself and the one above */
 }
 
+/* The path as a shell takes it for one word. Control characters are the line's affair. */
+static void quote(const char *path, char *quoted, size_t size) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "/._-+,:@%=";
+    size_t length = 0;
+    if (!path[strspn(path, plain)]) {
+        format(quoted, size, "%s", path);
+        return;
+    }
+    quoted[length++] = '\'';
+    for (; *path && length + sizeof "'\\''" + 1 < size; path++) {
+        if (*path == '\'')
+            length += (size_t)format(quoted + length, size - length, "'\\''");
+        else
+            quoted[length++] = *path;
+    }
+    quoted[length++] = '\'';
+    quoted[length] = '\0';
+}
+
 /* What tells of a step, behind its name. */
 static void tell_step(const struct step *step) {
     char line[1024], path[OPTION_PATH_MAX + sizeof step->folder], name[128];
+    char quoted[2 * sizeof path];
     const char *command = own.site.command;
     format(path, sizeof path, "%s/%s", own.folder, step->folder.text);
     format(name, sizeof name, "step %s", step->name.text);
@@ -247,8 +310,9 @@ static void tell_step(const struct step *step) {
     if (strtoul(line, NULL, 10) < step->tasks) /* the line begins with the number of ranks */
         format(name, sizeof name, "step %s, %u task%s", step->name.text, step->tasks,
                step->tasks == 1 ? "" : "s");
+    quote(path, quoted, sizeof quoted);
     if (*line)
-        tell_line("%s: %s; poolcuda report %s", name, line, path);
+        tell_line("%s: %s; poolcuda report %s", name, line, quoted);
     else if (!undisturbed)
         tell_line("%s: figures in %s; %s was ended before it had added them up", name, path,
                   command);
@@ -264,8 +328,15 @@ static void tell_step(const struct step *step) {
 
 int slurm_spank_exit(spank_t spank, int count, char **arguments) {
     (void)spank, (void)count, (void)arguments;
-    for (size_t i = 0; i < own.step_count; i++)
-        tell_step(&own.steps[i]);
+    for (size_t i = 0; i < own.step_count; i++) {
+        struct step *step = &own.steps[i];
+        if (step->heterogeneous)
+            step->folder = step_name_learned(own.folder, step->name, own.token);
+        tell_step(step);
+    }
     own.step_count = 0;
+    /* In slurmstepd. What tasks have left running behind them has been killed after them. */
+    if (own.pooled)
+        rescue_figures(own.site.command, &own.user);
     return 0;
 }

@@ -6,6 +6,7 @@
 
 #define REQUEST_FOLDER "SLURM_POOLCUDA_FOLDER" /* absolute; pooling is asked for if it is set */
 #define REQUEST_STEP   "SLURM_POOLCUDA_STEP"   /* the step's folder in that one */
+#define REQUEST_TOKEN  "SLURM_POOLCUDA_TOKEN"  /* what is this srun's alone */
 #define REQUEST_PRESET "SLURM_POOLCUDA_PRESET"
 #define REQUEST_SET    "SLURM_POOLCUDA_SET" /* NAME=VALUE, separated by newlines */
 
@@ -23,5 +24,13 @@ struct step_name step_name(unsigned job, unsigned step, unsigned restarts);
 /* The name, with a number behind it if the folder has it already: numbers of jobs begin again
  * where Slurm's state is lost, and clusters may share a folder. */
 struct step_name step_name_unused(const char *folder, struct step_name name);
+
+/* The folder of a heterogeneous step, which its tasks choose: what srun chooses reaches one
+ * component of it alone. The first task that comes leaves a link, whose name has the token, and all
+ * others take what it says. */
+struct step_name step_name_agreed(const char *folder, struct step_name name, const char *token);
+
+/* In srun, at the end: what they have chosen, whose link goes; the name itself if they have not. */
+struct step_name step_name_learned(const char *folder, struct step_name name, const char *token);
 
 #endif

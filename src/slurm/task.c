@@ -22,7 +22,7 @@ struct place {
 
 /* What srun asks of it. Copies; NULL: not set. */
 struct request {
-    char *folder, *step, *preset, *settings;
+    char *folder, *step, *token, *preset, *settings;
 };
 
 /* A number of the task's environment. */
@@ -92,13 +92,22 @@ static bool is_mine(const char *path) {
 /* The step's folder, made; false, and the user knows, if that cannot be done. */
 static bool make_folders(const struct place *place, const struct request *request, char *path,
                          size_t size) {
+    /* What srun chooses would reach one component of a heterogeneous step alone. */
+    struct step_name name = step_name(place->job, place->step, place->restarts);
     int fault = make_folder(request->folder);
-    if (!fault && format(path, size, "%s/%s", request->folder, request->step) >= (int)size)
+    if (!fault && !request->step && request->token)
+        name = step_name_agreed(request->folder, name, request->token);
+    if (!fault && format(path, size, "%s/%s", request->folder,
+                         request->step ? request->step : name.text) >= (int)size)
         fault = ENAMETOOLONG;
-    if (!fault)
+    const char *at = request->folder;
+    if (!fault) {
         fault = make_folder(path);
+        /* One that is not there could not be made in the folder above it, which is named then. */
+        at = fault && access(path, F_OK) == 0 ? path : at;
+    }
     if (fault)
-        tell(place, request->folder, strerror(fault));
+        tell(place, at, strerror(fault));
     else if (!is_mine(path))
         tell(place, path, "another user has made it, or it is a link");
     else
@@ -143,7 +152,7 @@ static int set_preload(spank_t spank, const char *library) {
     if (found == ESPANK_ENV_NOEXIST)
         *before = '\0';
     if (found == ESPANK_SUCCESS || found == ESPANK_ENV_NOEXIST)
-        value = preload_value(before, library);
+        value = preload_value_of(before, library);
     int fault = !value ? ENOMEM : strlen(value) > most ? E2BIG : 0;
     if (!fault)
         spank_setenv(spank, "LD_PRELOAD", value, 1);
@@ -173,23 +182,20 @@ static void pool(spank_t spank, const struct site *site, const struct place *pla
     if (request->preset)
         spank_setenv(spank, "POOLCUDA_PRESET", request->preset, 1);
     set_all(spank, request->settings);
-    spank_unsetenv(spank, "POOLCUDA_STATS"); /* figures as text are added up nowhere */
+    spank_setenv(spank, "POOLCUDA_STATS", "file", 1); /* text is added up nowhere */
     spank_setenv(spank, "POOLCUDA_STATS_FILE", pattern, 1);
 }
 
 void task_prepare(spank_t spank, const struct site *site, const char *problem) {
     struct place place = place_of(spank);
-    /* What srun chooses would reach one component of a heterogeneous step alone. */
-    struct step_name name = step_name(place.job, place.step, place.restarts);
     struct request request = {
         .folder = take(spank, REQUEST_FOLDER),
         .step = take(spank, REQUEST_STEP),
+        .token = take(spank, REQUEST_TOKEN),
         .preset = take(spank, REQUEST_PRESET),
         .settings = take(spank, REQUEST_SET),
     };
-    if (!request.step)
-        request.step = strdup(name.text);
-    if (request.folder && request.step && is_users_step(place.step)) {
+    if (request.folder && is_users_step(place.step)) {
         if (site)
             pool(spank, site, &place, &request);
         else
@@ -197,6 +203,7 @@ void task_prepare(spank_t spank, const struct site *site, const char *problem) {
     }
     free(request.folder);
     free(request.step);
+    free(request.token);
     free(request.preset);
     free(request.settings);
 }

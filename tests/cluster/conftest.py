@@ -80,7 +80,7 @@ def copies():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="poolcuda-copies-"))
     folder.chmod(0o755)
     yield {file: pathlib.Path(shutil.copy(file, folder))
-           for file in (LIBRARY, COMMAND, UNHURRIED, DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
+           for file in (LIBRARY, COMMAND, UNHURRIED, PROGRAMS / "last_words", DRIVER / "libcuda.so.1", RUNTIME / "libcudart.so.13")}
     shutil.rmtree(folder)
 
 

@@ -47,3 +47,13 @@ def states(cluster):
 
 def has_ended(cluster, job):
     return not any(re.match(rf"{job}(_|$)", name) for name in states(cluster))
+
+
+def other_configuration(cluster, plugstack):
+    """What SLURM_CONF is to be for an srun that has another plugstack.conf than the nodes."""
+    folder = cluster.work / "elsewhere"
+    folder.mkdir(exist_ok=True)
+    (folder / "plugstack.conf").write_text(plugstack)
+    (folder / "slurm.conf").write_text(cluster.configuration.read_text().replace(
+        f"PlugStackConfig={cluster.folder}/plugstack.conf", f"PlugStackConfig={folder}/plugstack.conf"))
+    return {"SLURM_CONF": str(folder / "slurm.conf")}

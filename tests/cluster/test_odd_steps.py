@@ -5,6 +5,8 @@ import os
 import pathlib
 import pwd
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import guard
 import pytest
 from cluster import USERS
 from conftest import COMMAND, LIBRARY, SAMPLES, SIMULATED, UNHURRIED
-from steps import environment_of, last_lines, ranks_in, report, sbatch, sums
+from steps import environment_of, last_lines, other_configuration, ranks_in, report, sbatch, sums
 
 ENV = "/usr/bin/env"
 WORKING = (SAMPLES / "varying", 2)
@@ -32,8 +34,22 @@ def test_what_the_environment_says_of_other_pools_and_figures_does_not_spoil_a_s
     (line,) = poolcuda_lines(done)
     assert line.startswith("poolcuda: step 1.0.restart5: 1 rank: ")
     assert report(cluster.work / "poolcuda-figures/1.0.restart5")["counters"]["malloc_calls"]
-    there = environment_of(cluster.run("srun", f"--export=ALL,LD_PRELOAD={gone}:{LIBRARY}", "--poolcuda", ENV, cwd=cluster.work))
-    assert there["LD_PRELOAD"] == f"{gone}:{LIBRARY}"
+
+
+@pytest.mark.in_every_run
+def test_the_sites_library_is_the_first_whatever_libraries_of_its_name_are_preloaded(cluster):
+    old, empty, link = (cluster.work / name / "libpoolcuda.so" for name in ("old", "empty", "link"))
+    for file in (old, empty, link):
+        file.parent.mkdir()
+    shutil.copy(LIBRARY, old)
+    empty.touch()
+    link.symlink_to(LIBRARY)
+    other = "libutil.so.1"
+    for before, after in ((f"/nowhere/libpoolcuda.so:{LIBRARY}", LIBRARY), ("libpoolcuda.so", LIBRARY), (empty, LIBRARY),
+                          (f"{other}:{old}", f"{LIBRARY}:{other}"), (f"{old}:{other}", f"{LIBRARY}:{other}"),
+                          (f"{link}:{other}", f"{link}:{other}"), (f"{LIBRARY}:{other}", f"{LIBRARY}:{other}")):
+        done = cluster.run("srun", "--poolcuda", ENV, env={"LD_PRELOAD": str(before)}, cwd=cluster.work)
+        assert environment_of(done)["LD_PRELOAD"] == str(after), before
 
 
 def test_a_preload_without_room_for_the_library_is_told_and_the_step_runs_unpooled(cluster):
@@ -96,16 +112,6 @@ def test_what_another_user_has_put_in_the_place_of_a_steps_folder_is_not_written
     assert not list(own.iterdir())
 
 
-def other_configuration(cluster, plugstack):
-    """What SLURM_CONF is to be for an srun that has another plugstack.conf than the nodes."""
-    folder = cluster.work / "elsewhere"
-    folder.mkdir(exist_ok=True)
-    (folder / "plugstack.conf").write_text(plugstack)
-    (folder / "slurm.conf").write_text(cluster.configuration.read_text().replace(
-        f"PlugStackConfig={cluster.folder}/plugstack.conf", f"PlugStackConfig={folder}/plugstack.conf"))
-    return {"SLURM_CONF": str(folder / "slurm.conf")}
-
-
 def test_nodes_with_a_bad_argument_or_without_the_plugin_do_not_go_unnoticed(cluster):
     env = other_configuration(cluster, cluster.plugstack)
     cluster.write_plugstack(f"{cluster.plugstack.rstrip()} preset=none\n")
@@ -139,7 +145,9 @@ def test_a_folder_without_room_takes_nothing_from_the_program(make_cluster, tmp_
         native = cluster.run("srun", *WORKING, env=SIMULATED)
         pooled = cluster.run("srun", f"--poolcuda-stats={room}", *WORKING, env=SIMULATED)
         assert sums(native) == sums(pooled)
-        assert poolcuda_lines(pooled)[-1] == f"poolcuda: step 2.0, 1 task: no figures in {room}/2.0: {NO_FIGURES}"
+        assert [line for line in pooled.stderr.splitlines() if not line.startswith("seconds ")] == [
+            f'poolcuda: POOLCUDA_STATS_FILE="{f"{room}/2.0/rank%r.json":.80}": cannot be made (error 28), no figures of this process',
+            f"poolcuda: step 2.0, 1 task: no figures in {room}/2.0: {NO_FIGURES}"]
         cluster.__exit__()
 
 
@@ -181,13 +189,32 @@ def test_a_working_folder_with_an_odd_name_is_told_in_one_line_or_refused_by_its
     odd = cluster.work / "two\nlines: %p"
     odd.mkdir()
     (line,) = poolcuda_lines(cluster.run("srun", "--poolcuda", *WORKING, env=SIMULATED, cwd=odd))
-    assert line.endswith(f"poolcuda report {cluster.work}/two?lines: %p/poolcuda-figures/1.0") and ": 1 rank: " in line
+    assert line.endswith(f"poolcuda report '{cluster.work}/two?lines: %p/poolcuda-figures/1.0'") and ": 1 rank: " in line
     assert ranks_in(odd / "poolcuda-figures/1.0") == [0]
     script = ("import os\nfor _ in range(12): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
               f"os.execvp('srun', ['srun', '--poolcuda', {ENV!r}])")
     done = cluster.run(sys.executable, "-c", script, cwd=cluster.work, code=1)
     assert done.stderr == ("poolcuda: the path of the folder poolcuda-figures is too long here; expected --poolcuda-stats=DIR with one "
                            "of less than 3968 bytes; nothing was started\n")
+
+
+@pytest.mark.in_every_run
+def test_the_command_in_the_last_line_can_be_pasted_whatever_the_folders_name(cluster):
+    for name in ("plain-1", "it's odd", "$HOME; d%n", "a&b*"):
+        done = cluster.run("srun", f"--poolcuda-stats={name}", *WORKING, env=SIMULATED, cwd=cluster.work)
+        pasted = poolcuda_lines(done)[-1].rpartition("; poolcuda report ")[2]
+        (folder,) = (cluster.work / name).iterdir()
+        assert shlex.split(pasted) == [str(folder)] and (name != "plain-1" or pasted == str(folder))
+        assert subprocess.run(["sh", "-c", f"printf %s {pasted}"], capture_output=True, text=True, check=True).stdout == str(folder)
+
+
+def test_a_folder_of_a_step_that_its_user_may_not_enter_is_named(make_cluster, copies):
+    cluster = make_cluster(f"library={copies[LIBRARY]}")
+    shared = cluster.work / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    done = cluster.run("sh", "-c", f"umask 777; exec srun --poolcuda-stats={shared} /bin/true", user=USERS[0])
+    assert poolcuda_lines(done)[0] == f"poolcuda: {shared}/1.0: Permission denied; this step runs unpooled"
 
 
 def test_steps_at_once_in_one_folder_and_a_step_in_a_steps_task_keep_their_figures_apart(cluster):
@@ -262,8 +289,8 @@ def start_added_up_by(make_cluster, slow, script, has_started):
 @pytest.mark.in_every_run
 def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(make_cluster, tmp_path):
     started, slow = tmp_path / "started", tmp_path / "slow"
-    # No shell, which would let all signals in.
-    script = f"#!{sys.executable}\nimport os\nos.symlink(str(os.getpid()), {str(started)!r})\nos.execvp('sleep', ['sleep', '1000'])\n"
+    # No shell, which would let all signals in. The nodes run the command as well, not to add up.
+    script = f"#!{sys.executable}\nimport os, sys\nif sys.argv[1] != 'report': sys.exit()\nos.symlink(str(os.getpid()), {str(started)!r})\nos.execvp('sleep', ['sleep', '1000'])\n"
     cluster, step = start_added_up_by(make_cluster, slow, script, started.is_symlink)
     adding = int(os.readlink(started))
     os.killpg(step.pid, signal.SIGINT)  # as a terminal does
@@ -277,7 +304,7 @@ def test_ctrl_c_while_figures_are_added_up_ends_that_at_once_and_leaves_them(mak
 
 def test_an_interrupt_of_srun_alone_while_figures_are_added_up_takes_nothing_from_the_last_line(make_cluster, tmp_path):
     started, go = tmp_path / "started", tmp_path / "go"
-    script = f"#!/bin/sh\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n"
+    script = f"#!/bin/sh\n[ $1 = report ] || exit\ntouch {started}\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {COMMAND} \"$@\"\n"
     cluster, step = start_added_up_by(make_cluster, tmp_path / "slow", script, started.exists)
     step.send_signal(signal.SIGINT)
     go.touch()

@@ -15,7 +15,7 @@ import guard
 import pytest
 from cluster import NODES, USERS
 from conftest import COMMAND, DRIVER, LIBRARY, PLUGIN, PROGRAMS, ROOT, RUNTIME, SAMPLES, SIMULATED, UNHURRIED
-from steps import environment_of, has_ended, last_lines, ranks_in, report, sbatch, states, sums
+from steps import environment_of, has_ended, last_lines, other_configuration, ranks_in, report, sbatch, states, sums
 
 sys.path.append(str(ROOT / "tests/docs"))
 from blocks import parse, run as run_block  # pylint: disable=wrong-import-position  # noqa: E402
@@ -55,7 +55,7 @@ def test_a_tasks_environment_is_what_was_asked_for_and_no_more(cluster):
                        "--poolcuda-set=POOLCUDA_ZERO=0", f"--poolcuda-stats={folder}", ENV, env={"LD_PRELOAD": "libutil.so.1"})
     pooled = environment_of(done)
     assert {name: value for name, value in pooled.items() if "POOLCUDA" in name} == {
-        "POOLCUDA_PRESET": "bfc", "POOLCUDA_ZERO": "0", "POOLCUDA_HOST": "0",
+        "POOLCUDA_PRESET": "bfc", "POOLCUDA_ZERO": "0", "POOLCUDA_HOST": "0", "POOLCUDA_STATS": "file",
         "POOLCUDA_STATS_FILE": f"{cluster.work}/100%% mine/2.0/rank%r.json"}
     assert pooled["LD_PRELOAD"] == f"{LIBRARY}:libutil.so.1"
     assert last_lines(done.stderr)["2.0"] == (f"1 task: no figures in {folder}/2.0: no task used CUDA, the library was not "
@@ -192,6 +192,35 @@ def test_the_figures_of_a_rank_that_is_stopped_are_read_and_the_step_can_be_ende
     assert allocations(stopped) >= figures
 
 
+@pytest.mark.in_every_run
+def test_the_last_line_is_true_of_ranks_that_end_without_a_last_word(cluster):
+    ranks, rounds = 4, 300
+    for number, how in enumerate(("exit", "exec", "abort", "kill"), 1):
+        done = cluster.run("srun", "-N", 2, "-n", ranks, "--kill-on-bad-exit=0", "--wait=0", "--poolcuda", "sh", "-c",
+                           f"ulimit -c 0; {PROGRAMS}/last_words {rounds} {how} shortage", env=SIMULATED, cwd=cluster.work, code=None)
+        line = last_lines(done.stderr)[f"{number}.0"]
+        assert line.startswith(f"{ranks} ranks ({ranks} running or killed): {ranks * (rounds - 1)} of {ranks * (rounds + 1)} "), line
+        assert f", out of memory {ranks} times; poolcuda report " in line, line
+
+
+def test_the_figures_of_an_ordinary_users_ranks_are_completed_with_that_users_rights(make_cluster, copies):
+    cluster = make_cluster(f"library={copies[LIBRARY]}", f"command={copies[COMMAND]}")
+    program = copies[PROGRAMS / "last_words"]
+    env = {**SIMULATED, "LD_LIBRARY_PATH": str(program.parent)}
+    done = cluster.run("srun", "-n", 2, "--poolcuda", program, 300, "exit", user=USERS[0], env=env, cwd=cluster.work)
+    assert last_lines(done.stderr)["1.0"].startswith("2 ranks (2 running or killed): 598 of 600 ")
+    assert all(path.owner() == USERS[0] for path in (cluster.work / "poolcuda-figures/1.0").iterdir())
+
+
+def test_a_node_without_the_command_has_the_figures_of_the_last_write_and_that_is_all(make_cluster):
+    cluster = make_cluster()
+    env = other_configuration(cluster, cluster.plugstack)
+    cluster.write_plugstack(f"{cluster.plugstack.rstrip()} command=/nowhere/poolcuda\n")
+    done = cluster.run("srun", "--poolcuda", PROGRAMS / "last_words", 300, "exit", "shortage", env={**SIMULATED, **env}, cwd=cluster.work)
+    line = last_lines(done.stderr)["1.0"]
+    assert line.startswith("1 rank (1 running or killed): ") and ", out of memory 1 time; " in line, line
+
+
 def is_rank(cluster, pid, rank):
     """Whether it is that rank of this cluster: another test may have one of its own."""
     try:
@@ -235,6 +264,22 @@ def test_the_components_of_a_heterogeneous_step_are_pooled_with_one_number_for_e
                            cwd=cluster.work)
         assert ranks_in(cluster.work / f"poolcuda-figures/{job}.0") == list(range(5))
         assert list(last_lines(done.stderr)) == [f"{job}.0"] and last_lines(done.stderr)[f"{job}.0"].startswith("5 ranks: ")
+
+
+@pytest.mark.in_every_run
+def test_a_heterogeneous_step_does_not_add_up_what_an_earlier_one_of_its_number_has_left(cluster):
+    folder = cluster.work / "poolcuda-figures"
+    cluster.run("srun", "--poolcuda", "-n", 5, PROGRAMS / "last_words", 50, "exit", env=SIMULATED, cwd=cluster.work)
+    for name in ("2.0", "4.0", "4.0.again1"):
+        shutil.copytree(folder / "1.0", folder / name)
+    before = set(folder.iterdir())
+    sample = SAMPLES / "varying"
+    for job, name in ((2, "2.0.again1"), (4, "4.0.again2")):
+        done = cluster.run("srun", "--poolcuda", "-n", 2, sample, 1, ":", "--poolcuda", "-n", 3, sample, 1, env=SIMULATED, cwd=cluster.work)
+        assert ranks_in(folder / name) == list(range(5))
+        line = last_lines(done.stderr)[f"{job}.0"]
+        assert line.startswith("5 ranks: ") and line.endswith(f"; poolcuda report {folder / name}")
+    assert {path.name for path in set(folder.iterdir()) - before} == {"2.0.again1", "4.0.again2"}
 
 
 def test_the_options_of_one_component_hold_for_all_of_a_step_whose_tasks_are_all_counted(cluster):

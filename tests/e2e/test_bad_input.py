@@ -121,7 +121,19 @@ def cut_page(path):
 
 
 PAGE_BANNER = b"poolcuda figures of a running or killed program; to read them: poolcuda report"
-DAMAGES = {"JSON that is cut off": (cut_json, "no JSON in line"), "JSON with what is no figure": (wrong_json, 'damaged: "malloc_calls"'),
+def changed(change):
+    """A damage: that change of the report as an object."""
+    def damage(path):
+        whole = json.loads(path.read_text())
+        change(whole)
+        path.write_text(json.dumps(whole))
+    return damage
+
+
+DAMAGES = {"a rank that is none": (changed(lambda whole: whole["process"].update(rank=1 << 31)), 'damaged: "rank" is not what it should be'),
+           "no runs": (changed(lambda whole: whole.update(runs=0)), 'damaged: "runs" is not what it should be'),
+           "too large a number": (changed(lambda whole: whole["counters"].update(malloc_calls=1 << 63)), "is not below 2^63"),
+           "JSON that is cut off": (cut_json, "no JSON in line"), "JSON with what is no figure": (wrong_json, 'damaged: "malloc_calls"'),
            "JSON of a newer version": (newer_json, "only a newer poolcuda can read"),
            "figures that are cut off": (cut_page, "written by another version of poolcuda")}
 
@@ -161,6 +173,25 @@ def test_a_damaged_report_in_a_folder_is_reported_and_the_others_are_shown(damag
         first, second = done.stderr.splitlines()
         assert first.startswith(f"poolcuda report: {folder}/m: ") and why in first and first.endswith(", passed over")
         assert second == "poolcuda report: 4 other files in these folders are no reports"
+
+
+@pytest.mark.parametrize("number", [1 << 62, (1 << 63) - 1])
+def test_sums_of_huge_numbers_stop_at_the_greatest_that_is_read_again(number, tmp_path, stats):
+    def enlarge(whole):
+        for part in (whole["counters"], *whole["devices"], *whole["sites"]):
+            part.update({name: number for name, value in part.items() if type(value) is int and name not in ("device", "id")})
+
+    folder = tmp_path / "huge"
+    folder.mkdir()
+    for name in "abcde":
+        shutil.copy(stats, folder / name)
+        changed(enlarge)(folder / name)
+    once = told(folder, "--json")
+    assert once.returncode == 0 and json.loads(once.stdout)["counters"]["malloc_calls"] == (1 << 63) - 1
+    sums = tmp_path / "sums"
+    sums.write_text(once.stdout)
+    again = told(sums, "--json")
+    assert again.returncode == 0 and json.loads(again.stdout)["counters"] == json.loads(once.stdout)["counters"], again.stderr
 
 
 @pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root reads everything: install setpriv (util-linux)")

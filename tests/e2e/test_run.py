@@ -169,14 +169,16 @@ def test_nothing_but_the_preload_and_the_figures_file_is_set(pooled):
     assert f"LD_PRELOAD={LIBRARY}" in added
 
 
-def test_the_library_is_put_before_what_is_preloaded_already_unless_it_names_it(pooled):
+def test_the_library_is_put_before_what_is_preloaded_already_unless_it_names_it(pooled, tmp_path):
     other = PROGRAMS / "libinterposer_driver.so"
     result = pooled("env", env={"LD_PRELOAD": f" {other}"})
     assert f"LD_PRELOAD={LIBRARY}:{other}\n" in result.stdout
     again = pooled("env", env={"LD_PRELOAD": f"{other} {LIBRARY}"})
     assert f"LD_PRELOAD={other} {LIBRARY}\n" in again.stdout
-    gone = "/nowhere/libpoolcuda.so"
-    assert f"LD_PRELOAD={LIBRARY}:{gone}\n" in pooled("env", env={"LD_PRELOAD": gone}).stdout
+    empty = tmp_path / "libpoolcuda.so"
+    empty.touch()
+    for gone in ("/nowhere/libpoolcuda.so", empty):
+        assert f"LD_PRELOAD={LIBRARY}:{gone}\n" in pooled("env", env={"LD_PRELOAD": str(gone)}).stdout
 
 
 def test_the_library_is_put_behind_what_refuses_to_come_second(pooled):

@@ -109,6 +109,15 @@ def test_a_file_that_cannot_be_made_is_reported_in_one_line_and_standard_error_u
     assert "held from the driver" in result.err
 
 
+def test_a_file_that_cannot_be_made_is_one_line_and_no_more_where_the_file_alone_is_asked_for(run, tmp_path):
+    result = run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": "/nowhere/at/all", "POOLCUDA_STATS": "file"})
+    line = 'poolcuda: POOLCUDA_STATS_FILE="/nowhere/at/all": cannot be made (error 2), no figures of this process'
+    assert result.code == 0 and result.err.splitlines() == [line]
+    file = tmp_path / "file"
+    result = run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(file), "POOLCUDA_STATS": "file"})
+    assert not result.err and json.loads(file.read_text())["counters"]["malloc_calls"]
+
+
 def test_a_killed_program_leaves_its_last_figures(tmp_path):
     file = tmp_path / "killed"
     environment = dict(os.environ, LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS_FILE=str(file),
@@ -124,6 +133,14 @@ def test_a_killed_program_leaves_its_last_figures(tmp_path):
     in_use, idle, waste, held = equation(shown.stdout)
     assert in_use == 1 << 20 and in_use + idle + waste == held
     assert "allocations: 101, of which 100 from idle memory" in shown.stdout
+
+
+def test_the_file_of_a_program_that_ends_by_a_shortage_tells_of_it(run, tmp_path):
+    for how in ("exit", "abort"):
+        file = tmp_path / how
+        run([PROGRAMS / "last_words", 300, how, "shortage"], env={"POOLCUDA_STATS_FILE": str(file), "POOLCUDA_SHARE": "0"})
+        shown = subprocess.run([COMMAND, "report", "--brief", file], capture_output=True, text=True, check=True)
+        assert ", out of memory 1 time" in shown.stdout
 
 
 def test_the_command_prints_finished_reports_and_refuses_other_files(run, tmp_path):
