@@ -74,6 +74,22 @@ static inline void release(CUdeviceptr pointer) {
     assert_int_equal(try_free(pointer), CUDA_SUCCESS);
 }
 
+/* Without looking at all that the pool keeps: a check would stop the thread's cache, which is to go
+ * on serving. */
+static inline CUdeviceptr quick_alloc(size_t bytes, uintptr_t number) {
+    CUdeviceptr pointer = 0;
+    struct call_site key = site(number);
+    assert_int_equal(pool_malloc(pool, &pointer, bytes, &key), CUDA_SUCCESS);
+    return pointer;
+}
+
+static inline void quick_release(CUdeviceptr pointer) {
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+}
+
+/* Calls after which a cache serves many before one goes the long way. */
+enum { GROWN_UP = 3000 };
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 #endif

@@ -4,8 +4,6 @@
 
 #include <pthread.h>
 
-enum { GROWN_UP = 3000 }; /* calls after which a cache serves many before one goes the long way */
-
 static void say(const char *line) {
     (void)line;
 }
@@ -16,17 +14,6 @@ static int start_in_auto(void **state) {
     config.free_mode = POOL_FREE_AUTO;
     start_with(&config, GIB);
     return 0;
-}
-
-static CUdeviceptr quick_alloc(size_t bytes, uintptr_t number) {
-    CUdeviceptr pointer = 0;
-    struct call_site key = site(number);
-    assert_int_equal(pool_malloc(pool, &pointer, bytes, &key), CUDA_SUCCESS);
-    return pointer;
-}
-
-static void quick_release(CUdeviceptr pointer) {
-    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
 }
 
 /* One block stays, so that frees owe their waits: returns it. */
