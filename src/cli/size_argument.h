@@ -26,7 +26,7 @@ static inline uint64_t size_argument_from(const char *text, double least, const 
 
 /* A device's memory. Ends the program with one line (argp) if it is none. */
 static inline uint64_t size_argument(const char *text, struct argp_state *state) {
-    return size_argument_from(text, 512, "512", state);
+    return size_argument_from(text, 1 << 21, "2M", state);
 }
 
 /* Any number of bytes but none. */

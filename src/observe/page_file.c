@@ -18,6 +18,11 @@ static struct {
     char path[PAGE_FILE];
 } own;
 
+enum { FIRST_NS = 1000 * 1000, MOST_NS = 100 * 1000 * 1000, PART = 16 };
+
+_Atomic uint64_t page_file_due = UINT64_MAX;
+static _Atomic uint64_t shortage_due; /* when a shortage may be a reason to write again */
+
 static bool alone;                             /* page_file_stands_alone */
 static atomic_flag writing = ATOMIC_FLAG_INIT; /* a thread is at the file; for good, at the end */
 
@@ -56,8 +61,10 @@ enum page_file page_file_open(const char *pattern, void (*say)(const char *line)
     own.known = output_file_know(own.file);
     if (own.file >= 0 && own.known.inode && (stream || reserve(own.file))) {
         own.kind = stream ? PAGE_FILE_STREAM : PAGE_FILE_REGULAR;
-        if (!stream)
+        if (!stream) {
             note_path(path);
+            atomic_store(&page_file_due, 0);
+        }
         return own.kind;
     }
     format(line, sizeof line, "poolcuda: POOLCUDA_STATS_FILE=\"%.80s\": cannot be made (%s), %s",
@@ -117,6 +124,24 @@ void page_file_write(const struct stats_page *page) {
     atomic_flag_clear(&writing);
 }
 
+__attribute__((cold)) void page_file_write_due(const struct stats_page *page, uint64_t now) {
+    uint64_t pause = FIRST_NS + now / PART;
+    atomic_store_explicit(&page_file_due, now + (pause < MOST_NS ? pause : MOST_NS),
+                          memory_order_relaxed);
+    page_file_write(page);
+}
+
+bool page_file_may_write_shortage(uint64_t now) {
+    uint64_t from = atomic_load_explicit(&shortage_due, memory_order_relaxed);
+    return atomic_load_explicit(&page_file_due, memory_order_relaxed) != UINT64_MAX &&
+           now >= from && atomic_compare_exchange_strong(&shortage_due, &from, now + MOST_NS);
+}
+
+void page_file_write_last(const struct stats_page *page) {
+    page_file_write(page);
+    atomic_store(&page_file_due, UINT64_MAX);
+}
+
 int page_file_begin_report(void) {
     enum { STEP_NS = 1000 * 1000, STEPS = 100 };
     if (own.kind != PAGE_FILE_REGULAR)
@@ -142,6 +167,8 @@ void page_file_forget(void) {
     if (is_open())
         close(own.file);
     own.kind = PAGE_FILE_NONE;
+    atomic_store(&page_file_due, UINT64_MAX);
+    atomic_store(&shortage_due, 0);
     atomic_flag_clear(&writing);
 }
 

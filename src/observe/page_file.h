@@ -7,7 +7,9 @@
 #ifndef POOLCUDA_OBSERVE_PAGE_FILE_H
 #define POOLCUDA_OBSERVE_PAGE_FILE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct stats_page;
 
@@ -30,6 +32,19 @@ const char *page_file_path(void);
 /* Writes the page to the regular file, even after the program has closed it. What cannot be
  * written is left as it is. Nothing happens where another thread is just writing. */
 void page_file_write(const struct stats_page *page);
+
+/* When the file is to get the page again, in nanoseconds since the page was made; UINT64_MAX:
+ * never.
+ */
+extern _Atomic uint64_t page_file_due;
+/* As page_file_write; the next time is in a moment at first, as most programs that are killed early
+ * have just begun, then a tenth of a second later. */
+void page_file_write_due(const struct stats_page *page, uint64_t now);
+/* Whether a shortage is a reason to write now: many a program ends by its first. Shortages have a
+ * pace of their own, since the write of a moment ago knows nothing of this one. */
+bool page_file_may_write_shortage(uint64_t now);
+/* As page_file_write, for the last time before the report. */
+void page_file_write_last(const struct stats_page *page);
 
 /* The descriptor that the report is to be written to; -1: none. A regular file's beginning, which
  * no page is written to any more; page_file_end_report cuts off what is left of it. */

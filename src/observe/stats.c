@@ -28,8 +28,6 @@ static struct stats_shard early_shards[STATS_SHARDS];
 static struct stats_device early_device;
 
 static struct stats_page *page;
-static _Atomic uint64_t write_at = UINT64_MAX; /* stats_now: when the file gets the page again */
-static _Atomic uint64_t shortage_at;           /* stats_shortage: when the file may get one again */
 static void (*tell)(const char *line);
 
 /* How much of the page's tables is used, and what else is needed of it: the page itself is for
@@ -194,10 +192,8 @@ void stats_open(const char *path_pattern, bool share, void (*say)(const char *li
         return;
     start_page(fresh);
     note_command_line();
-    if (file == PAGE_FILE_REGULAR) {
+    if (file == PAGE_FILE_REGULAR)
         memcpy(page->file, page_file_path(), strlen(page_file_path()) + 1);
-        write_at = 0;
-    }
     if (shared)
         share_publish(page);
     if (file == PAGE_FILE_REGULAR)
@@ -322,24 +318,13 @@ uint32_t stats_site_index(const struct stats_site *site) {
                : 0;
 }
 
-enum { FIRST_NS = 1000 * 1000, MOST_NS = 100 * 1000 * 1000, PART = 16 };
-
-/* Gives the file the page, at first often, as most programs that are killed early have just begun,
- * then ten times a second at most. */
-__attribute__((noinline, cold)) static void write_page(uint64_t now) {
-    uint64_t pause = FIRST_NS + now / PART;
-    atomic_store_explicit(&write_at, now + (pause < MOST_NS ? pause : MOST_NS),
-                          memory_order_relaxed);
-    page_file_write(page);
-}
-
 uint64_t stats_now(void) {
     if (!page)
         return 0;
     uint64_t now = clock_ns(CLOCK_MONOTONIC) - used.start_ns;
     atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
-    if (__builtin_expect(now >= atomic_load_explicit(&write_at, memory_order_relaxed), 0))
-        write_page(now);
+    if (__builtin_expect(now >= atomic_load_explicit(&page_file_due, memory_order_relaxed), 0))
+        page_file_write_due(page, now);
     return now;
 }
 
@@ -372,18 +357,6 @@ void stats_tool(const char *name) {
     memcpy(page->tools, used.tools, sizeof page->tools);
 }
 
-/* Many a program ends by its first shortage. Shortages have a pace of their own: the write of a
- * moment ago, which knows nothing of this one, does not stand in its way. */
-static void write_shortage(void) {
-    uint64_t now = clock_ns(CLOCK_MONOTONIC) - used.start_ns;
-    uint64_t from = atomic_load_explicit(&shortage_at, memory_order_relaxed);
-    if (atomic_load_explicit(&write_at, memory_order_relaxed) == UINT64_MAX || now < from ||
-        !atomic_compare_exchange_strong(&shortage_at, &from, now + MOST_NS))
-        return;
-    atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
-    write_page(now);
-}
-
 void stats_shortage(const char *text) {
     lock_check_none();
     static atomic_flag writing = ATOMIC_FLAG_INIT;
@@ -394,7 +367,11 @@ void stats_shortage(const char *text) {
     memcpy(page->shortage, text, length);
     page->shortage[length] = '\0';
     atomic_flag_clear(&writing);
-    write_shortage();
+    uint64_t now = clock_ns(CLOCK_MONOTONIC) - used.start_ns;
+    if (!page_file_may_write_shortage(now))
+        return;
+    atomic_store_explicit(&page->last_ns, now, memory_order_relaxed);
+    page_file_write_due(page, now);
 }
 
 BY_POINTER void stats_bypass(const char *module, const char *name) {
@@ -520,8 +497,7 @@ void stats_shut_in(enum stats_form form) {
     stats_now();
     if (!may_report_later())
         report_now(form);
-    page_file_write(page);
-    atomic_store(&write_at, UINT64_MAX);
+    page_file_write_last(page);
     share_close();
 }
 
@@ -542,8 +518,6 @@ void stats_forget_after_fork(void) {
     memset(early_shards, 0, sizeof early_shards);
     memset(&early_device, 0, sizeof early_device);
     memset(&used, 0, sizeof used);
-    atomic_store(&write_at, UINT64_MAX);
-    atomic_store(&shortage_at, 0);
     mailbox_close();
     share_forget();
     page_file_forget();

@@ -138,16 +138,16 @@ def leads(original, preset):
 
 
 def device_size(memory, peak):
-    """Of the simulated device, from what figures.csv calls it."""
-    return "80G" if memory == "unlimited" else int(float(memory) * peak)
+    """Of the simulated device in bytes, from what figures.csv calls it."""
+    return 80 << 30 if memory == "unlimited" else int(float(memory) * peak)
 
 
 def cells_of(command, path, memory, peak, originals):
     """{preset: (its result, the originals that lead)} of a trace on a device that counts memory as that of the figures does: by 512
     bytes below 2 MiB, however much lies in pages that others have broken."""
-    cells, size = {}, device_size(memory, peak)
+    cells, size = {}, str(device_size(memory, peak))
     for preset in PRESETS:
-        result = replay(command, path, size, preset, SIMCUDA_SMALL_PAGES="0")
+        result = replay(command, path, "80G", preset, SIMCUDA_COUNTED_MEMORY=size)
         result["driver_calls"] = result["driver_allocs"] + result["driver_frees"] + result["map_calls"]
         cells[preset] = (result, [name for name in ORIGINALS[preset] if name in originals and leads(originals[name], result)])
     return cells

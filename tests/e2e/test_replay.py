@@ -166,7 +166,7 @@ def test_a_full_device_is_given_back_whole_pages_where_a_bin_is_none(tmp_path):
     rows = [row(i, "A", i, size, 0, "x") for i, size in enumerate(sizes)] + [row(9, "F", i, "", "", "") for i in range(len(sizes))]
     rows += [row(10, "A", 10, 33 << 19, 0, "x"), *(row(11, "A", 11 + i, sizes[-1], 0, "x") for i in range(4))]
     (tmp_path / "bins.csv").write_text("\n".join([HEADER, *rows, ""]))
-    result = replay(tmp_path / "bins.csv", "--preset=pyopencl", "--memory=19.5M", "--throttle-ratio=0", env={"SIMCUDA_SMALL_PAGES": "0"})
+    result = replay(tmp_path / "bins.csv", "--preset=pyopencl", "--throttle-ratio=0", env={"SIMCUDA_COUNTED_MEMORY": "19968K"})
     assert (result["hits"], result["driver_frees"], result["oom_failures"]) == (4, 3, 0)
 
 
@@ -352,11 +352,11 @@ def test_a_variable_that_is_no_option_is_reported_and_ignored():
     assert figures(json.loads(done.stdout)) == figures(replay(MOE))
 
 
-@pytest.mark.parametrize("memory", ["", "x", "0", "-1G", "511", "5T", "16X", "16GB", "nan", "inf"])
+@pytest.mark.parametrize("memory", ["", "x", "0", "-1G", "1M", "5T", "16X", "16GB", "nan", "inf"])
 def test_a_bad_size_of_memory_is_bad_usage(memory):
     done = command("replay", f"--memory={memory}", MOE)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f'poolcuda replay: "{memory}": expected a size from 512 to 4T, such as 80G\n')
+    assert done.stderr.startswith(f'poolcuda replay: "{memory}": expected a size from 2M to 4T, such as 80G\n')
 
 
 @pytest.mark.parametrize("arguments, said", [

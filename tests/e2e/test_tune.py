@@ -394,7 +394,7 @@ def test_a_plot_that_cannot_be_written_is_reported_in_one_line(tmp_path):
 
 @pytest.mark.parametrize("arguments, told", [
     (["/nowhere"], "/nowhere"),
-    (["--max-held=much", SSIM], '"much": expected a size from 512 to 4T'),
+    (["--max-held=much", SSIM], '"much": expected a size from 2M to 4T'),
     ([SSIM, MGPU], "expected one FILE only"),
 ])
 def test_bad_input_gets_one_line(arguments, told):

@@ -125,13 +125,16 @@ bool memory_is_device_range(CUdeviceptr address, size_t size) {
     return address_space_overlaps(address, size) || virtual_memory_reserved(address, size);
 }
 
+/* SIMCUDA_COUNTED_MEMORY: a page of small allocations takes addresses alone, and each of them
+ * counts by itself. They never lack memory because others' pages are not full. */
+static bool counts_bytes(void) {
+    return settings()->counted_memory != 0;
+}
+
 size_t memory_capacity(CUdevice device) {
     (void)device;
-    size_t memory = settings()->memory;
-
-    if (settings()->small_pages == 0)
-        return memory;
-    return memory < memory_page ? memory_page : memory / memory_page * memory_page;
+    return counts_bytes() ? settings()->counted_memory
+                          : settings()->memory / memory_page * memory_page;
 }
 
 size_t memory_available(CUdevice device) {
@@ -210,25 +213,22 @@ void memory_give_pages(CUdevice device, CUdeviceptr address, size_t pages) {
 
 /* --- small allocations --- */
 
-/* Without SIMCUDA_SMALL_PAGES a page of small allocations takes addresses alone, and each of them
- * counts by itself: they never lack memory because others' pages are not full. */
-
 static bool take_shared_page(CUdevice device, CUdeviceptr *address) {
-    if (settings()->small_pages != 0)
-        return memory_take_pages(device, 1, address);
-    return address_space_take(device, memory_page, address);
+    if (counts_bytes())
+        return address_space_take(device, memory_page, address);
+    return memory_take_pages(device, 1, address);
 }
 
 static void give_shared_page(CUdevice device, CUdeviceptr address) {
-    if (settings()->small_pages != 0)
-        memory_give_pages(device, address, 1);
-    else
+    if (counts_bytes())
         address_space_give(device, address, memory_page);
+    else
+        memory_give_pages(device, address, 1);
 }
 
 /* False: the device has not so much left. */
 static bool take_scattered(CUdevice device, size_t bytes) {
-    if (settings()->small_pages != 0)
+    if (!counts_bytes())
         return true;
     if (bytes > memory_available(device))
         return false;
@@ -238,14 +238,14 @@ static bool take_scattered(CUdevice device, size_t bytes) {
 }
 
 static void give_scattered(CUdevice device, size_t bytes) {
-    if (settings()->small_pages != 0)
+    if (!counts_bytes())
         return;
     scattered[device] -= bytes;
     report_held(-(int64_t)bytes);
 }
 
 static bool is_small(size_t size) {
-    return settings()->small_pages != 0 ? size <= memory_small : size < memory_page;
+    return counts_bytes() ? size < memory_page : size <= memory_small;
 }
 
 static bool unit_used(const struct chunk *chunk, size_t unit) {

@@ -113,7 +113,7 @@ struct block *memory_import_file(struct CUctx_st *context, int file, uint64_t of
 /* Releases what the end of a context destroys: not what cuMemAllocAsync or cuMemCreate made. */
 void memory_release_all(struct CUctx_st *context);
 
-/* Bytes; whole pages, but for SIMCUDA_SMALL_PAGES=0. Lock not needed. */
+/* Bytes; whole pages, but for SIMCUDA_COUNTED_MEMORY. Lock not needed. */
 size_t memory_capacity(CUdevice device);
 size_t memory_available(CUdevice device);
 

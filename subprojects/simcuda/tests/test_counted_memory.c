@@ -1,9 +1,9 @@
-/* Memory that is counted in bytes: SIMCUDA_SMALL_PAGES=0. */
+/* Memory that is counted in bytes: SIMCUDA_COUNTED_MEMORY. */
 #include "test_sim.h"
 
 #include <stdlib.h>
 
-static const size_t all = 5 * MiB / 2; /* SIMCUDA_MEMORY */
+static const size_t all = 5 * MiB / 2; /* of each device */
 enum { MOST = 5120 };                  /* 512 bytes each */
 
 static size_t available(void) {

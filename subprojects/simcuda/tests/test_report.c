@@ -121,7 +121,7 @@ static void test_bad_settings(void **state) {
                   "simcuda: SIMCUDA_LAUNCH_NS=\"1.5\": expected a whole number from 0 to "
                   "1000000000, using 3000\n");
     check_message("SIMCUDA_MEMORY", "12q",
-                  "simcuda: SIMCUDA_MEMORY=\"12q\": expected a size such as 8G from 512 to "
+                  "simcuda: SIMCUDA_MEMORY=\"12q\": expected a size such as 8G from 2097152 to "
                   "4398046511104, using 85899345920\n");
     check_message("SIMCUDA_COPY_GBPS", "-1",
                   "simcuda: SIMCUDA_COPY_GBPS=\"-1\": expected a decimal number");
