@@ -4,9 +4,11 @@ import pathlib
 import re
 
 import conftest
+import pytest
 import targets
 
 
+@pytest.mark.in_every_run
 def test_each_program_that_a_test_names_is_built_for_it():
     folders = {"SAMPLES": conftest.SAMPLES, "PROGRAMS": conftest.PROGRAMS}
     texts = [path.read_text() for path in pathlib.Path(__file__).parent.glob("*.py")]
