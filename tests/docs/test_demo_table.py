@@ -5,6 +5,7 @@ import re
 
 import pytest
 from blocks import ROOT
+from most_runs import does_as_shown
 
 SPEC = importlib.util.spec_from_file_location("demo", ROOT / "scripts/demo.py")
 demo = importlib.util.module_from_spec(SPEC)
@@ -13,8 +14,6 @@ SPEC.loader.exec_module(demo)
 PROGRAMS = demo.programs_in(demo.BUILD / "samples")
 # Which blocks meet in the pool depends on how its threads are scheduled: of these only the results are compared.
 SCHEDULED = {"threads", "threads-static"}
-# Which of two blocks of other sites serves may depend on where the loader has put the program: the table shows what most runs do.
-TRIES = 5
 
 
 @pytest.fixture(name="compiled", scope="module", autouse=True)
@@ -40,10 +39,12 @@ def test_the_readme_shows_the_calls_the_memory_and_the_hits_that_the_demo_counts
     monkeypatch.setattr(demo, "REPORTS", tmp_path)
     columns = ["results"] if name in SCHEDULED else ["alloc+free calls", "peak held", "hits", "results"]
     expected = dict(zip(demo.HEADING, shown()[name], strict=True))
-    seen = []
-    while len(seen) < TRIES and {column: expected[column] for column in columns} not in seen:
+
+    def counted():
         row = demo.Row(name, command, 1, True)
         assert row.good, row.failure() if not row.ran else row.cells()
         cells = dict(zip(demo.HEADING, row.cells(), strict=True))
-        seen.append({column: cells[column] for column in columns})
-    assert seen[-1] == {column: expected[column] for column in columns}
+        return {column: cells[column] for column in columns}
+
+    good, seen = does_as_shown(counted, lambda cells: cells == {column: expected[column] for column in columns})
+    assert good, seen

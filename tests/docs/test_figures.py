@@ -14,6 +14,7 @@ import pytest
 import waits
 from blocks import DOCUMENTS
 from figures import BENCHMARKS, BUILD, TOLERANCE, counted, hit, near, number, part, rows, text_of
+from most_runs import does_as_shown
 
 # One worker counts them all: much is counted once and compared several times.
 pytestmark = [pytest.mark.xdist_group("figures"),
@@ -312,15 +313,16 @@ def test_check_needs_less_than_a_mebibyte_of_pinned_memory():
     ("docs/getting-started.md", "varying-static", {"POOLCUDA_REUSE_RATIO": "3.0"}, 1), ("docs/clusters.md", "varying-static", {}, 4),
 ], ids=["readme", "getting-started", "with-another-ratio", "clusters"])
 def test_an_example_shows_what_its_program_counts(document, sample, settings, ranks):
-    """Of one that `varying-static` counts in most runs: which block serves may depend on where the loader has put the program."""
-    text, seen = text_of(document), []
-    while len(seen) < 5 and not (seen and all(line in text for line in seen[-1])):
+    text = text_of(document)
+
+    def told():
         found = figures.counters(sample, **settings)
         allocations, hits, stolen = (found[name] * ranks for name in ("malloc_calls", "malloc_hits", "malloc_stolen"))
-        seen.append([f"allocations: {allocations}, of which {hits} from idle memory ({hits / allocations:.1%}, {stolen} another site's)"])
-        if not settings and ranks == 1:
-            seen[-1].append(f"{found['peak_held_bytes'] / 2**20:.1f} MiB held")
-    assert all(line in text for line in seen[-1]), seen
+        line = f"allocations: {allocations}, of which {hits} from idle memory ({hits / allocations:.1%}, {stolen} another site's)"
+        return [line] if settings or ranks > 1 else [line, f"{found['peak_held_bytes'] / 2**20:.1f} MiB held"]
+
+    good, seen = does_as_shown(told, lambda lines: all(line in text for line in lines))
+    assert good, seen
 
 
 def test_the_readmes_example_of_tune_shows_what_is_counted(tmp_path):

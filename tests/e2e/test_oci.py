@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.xdist_group("packages"),
               pytest.mark.skipif(not os.environ.get("ALL_FAULTS"), reason="it makes the packages once more: scripts/test --all runs it")]
 NEEDS_TOOLS = pytest.mark.skipif(not all(map(shutil.which, ("skopeo", "umoci", "bwrap"))) or os.geteuid() != 0,
                                  reason="scripts/test --all installs Debian's skopeo, umoci and bubblewrap, as root")
+TEMPORARY = pathlib.Path(tempfile.gettempdir())
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
@@ -83,7 +84,7 @@ def unpacked(archive, folder):
     """The bundle of an image, by others' tools; everybody may read it."""
     call("skopeo", "copy", "--quiet", f"oci-archive:{archive}", f"oci:{folder / 'layout'}:it")
     call("umoci", "unpack", "--rootless", "--image", f"{folder / 'layout'}:it", folder / "bundle")
-    for each in (folder / "bundle", folder, *list(folder.parents)[:2]):
+    for each in (folder / "bundle", folder, *(parent for parent in folder.parents if TEMPORARY in parent.parents)):
         each.chmod(each.stat().st_mode | 0o055)
     return folder / "bundle/rootfs"
 
