@@ -39,10 +39,9 @@ static CUresult allocate_or_make_room(struct pool *pool, const struct request *r
         return CUDA_SUCCESS;
     int round = atomic_load(&pool->release_rounds);
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    if (!driver_refused(result))
-        return result;
-    bool gave = round != atomic_load(&pool->release_rounds);
-    return make_room_and_allocate(pool, request, result, gave, block, obtained);
+    return driver_refused(result)
+               ? make_room_and_allocate(pool, request, result, round, block, obtained)
+               : result;
 }
 
 /* Allocates past the pool: no record is made, so the free will go to the driver as well. Idle

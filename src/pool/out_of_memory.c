@@ -12,6 +12,8 @@
  * Then the error is the driver's. */
 #include "pool/internal.h"
 
+#include "planted.h"
+
 /* What a request could be served from at best: what can never be had costs no idle memory, and no
  * wait. All of this may be said too high, never too low. */
 
@@ -38,15 +40,14 @@ static bool reach_has_room(const struct request *request) {
 }
 
 /* Idle memory of other kinds may lie in the same place: see make_room_for in out_of_memory.c. A
- * block that shares its page with others may free all of it. */
-static uint64_t most_back(struct pool *pool, CUdevice ordinal) {
+ * block that shares its page with others may free all of it. Lock held. */
+static uint64_t most_back(const struct pool *pool, CUdevice ordinal) {
+    lock_check_held(LOCK_POOL);
     const struct device *device;
     uint64_t bytes = 0;
-    pool_lock(pool);
     LIST_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal || device->memory != POOL_DEVICE)
             bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
-    pool_unlock(pool);
     return bytes;
 }
 
@@ -57,28 +58,31 @@ static uint64_t slack(const struct device *device) {
 }
 
 /* Whether giving all idle memory up could make room for it beside what the driver has. *lack: what
- * is to be given up first; NULL: surely, not only if the driver has more than it says. Lock not
- * held. */
+ * is to be given up first; NULL: surely, not only if the driver has more than it says. What is
+ * freed meanwhile is idle when that is looked at, after the driver was asked; who gives something
+ * back meanwhile may be missed by both, and so is noticed apart. Lock not held. */
 static bool reach_idle_helps(struct pool *pool, const struct request *request, size_t *lack) {
     lock_check_none();
     const struct device *device = request->context->device;
     size_t available = 0, total;
     CUresult result = CUDA_ERROR_NOT_READY;
-    pool_lock(pool);
-    bool coming = device->releasing;
-    pool_unlock(pool);
-    if (device->memory != POOL_DEVICE || device->place.unified || coming)
+    if (device->memory != POOL_DEVICE || device->place.unified)
         return true; /* what is available, nobody says */
+    int round = atomic_load(&pool->release_rounds);
     if (pool_gate_enter(pool)) {
         result = pool->driver->mem_get_info(&available, &total);
         pool_gate_leave(pool);
     }
-    uint64_t more = lack ? slack(device) : 0;
+    if (PLANTED(slow_refusal))
+        futex_pause();
+    pool_lock(pool);
+    bool coming = device->releasing || round != atomic_load(&pool->release_rounds);
+    uint64_t most = available + most_back(pool, device->ordinal) + (lack ? slack(device) : 0);
+    pool_unlock(pool);
     size_t takes = round_physical(request->size); /* bins' sizes are no whole pages */
-    if (lack && available < takes)
+    if (lack && available < takes && !coming)
         *lack = takes - available;
-    return result != CUDA_SUCCESS ||
-           least_of(request) <= available + most_back(pool, device->ordinal) + more;
+    return result != CUDA_SUCCESS || coming || least_of(request) <= most;
 }
 
 /* Whether it fits beside the program's own live memory, whatever other processes give up. Lock not
@@ -112,7 +116,7 @@ struct search {
     struct obtained *obtained; /* what the driver has given */
     const char *call;
     size_t bytes;                /* that are given back in the next round */
-    bool gave;                   /* a thread has, while the driver was asked for the first time */
+    bool gave;                   /* a thread has, since the driver was asked for the first time */
     uint64_t freed;              /* blocks that the driver had got back before it was asked last */
     uint64_t undone;             /* of which requests gave back what was too little for them */
     bool coming;                 /* the last round found another thread giving something back */
@@ -383,9 +387,23 @@ static void count_outcome(struct pool *pool, const struct search *search, CUresu
         shortage_report(pool, device, search->call, search->request->bytes);
 }
 
+/* Other threads may have given memory back since the driver refused, before `freed` was read. Who
+ * does counts as releasing until his round has ended. */
+static void notice_releases(struct search *search, int round) {
+    struct pool *pool = search->pool;
+    const struct device *device;
+    pool_lock(pool);
+    search->gave = round != atomic_load(&pool->release_rounds);
+    LIST_FOREACH (device, &pool->devices, link)
+        search->coming = search->coming || device->releasing;
+    pool_unlock(pool);
+}
+
 CUresult make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
-                                bool gave, struct pool_block **block, struct obtained *obtained) {
+                                int round, struct pool_block **block, struct obtained *obtained) {
     lock_check_none();
+    if (PLANTED(slow_refusal))
+        futex_pause();
     struct search search = {
         .pool = pool,
         .request = request,
@@ -393,13 +411,15 @@ CUresult make_room_and_allocate(struct pool *pool, const struct request *request
         .obtained = obtained,
         .call = request->pitch ? "cuMemAllocPitch" : source_call_name(&request->context->kind),
         .bytes = request->size ? request->size : SIZE_MAX,
-        .gave = gave,
         .freed = stats_get(STATS_driver_frees) - obtained->undone,
         .undone = atomic_load(&pool->undone) - obtained->undone,
         .refusal = refusal,
     };
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
     stats_add(STATS_oom_events, 1);
+    if (PLANTED(slow_refusal))
+        futex_pause();
+    notice_releases(&search, round);
     if (reach_has_room(request))
         result = search_everywhere(&search);
     else
@@ -493,8 +513,12 @@ bool pool_make_room(struct pool *pool, const char *name, unsigned attempt, enum 
     if (!call.device)
         call.device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
-    bool made = make_room_with_patience(pool, &call);
-    if (!made && call.device)
+    if (make_room_with_patience(pool, &call))
+        return true;
+    /* What another thread gave back between the driver's answer and this look is not to be seen. */
+    if (!attempt && atomic_load(&pool->release_rounds))
+        return true;
+    if (call.device)
         shortage_report(pool, call.device, name, 0);
-    return made;
+    return false;
 }

@@ -22,11 +22,11 @@ struct pitch_request {
 /* ask_driver.c: the driver's answer to one request, and what was obtained. Lock not held. */
 CUresult allocate_from_driver(struct pool *pool, const struct request *request, size_t size,
                               struct obtained *obtained);
-/* out_of_memory.c: asks again for a request that was refused, after room is made. gave: idle memory
- * has gone back while the driver was asked. On success either *block is a block found in the pool
+/* out_of_memory.c: asks again for a request that was refused, after room is made. round: the pool's
+ * release_rounds before the driver was asked. On success either *block is a block found in the pool
  * meanwhile, or *obtained is the driver's. Lock not held. */
 CUresult make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
-                                bool gave, struct pool_block **block, struct obtained *obtained);
+                                int round, struct pool_block **block, struct obtained *obtained);
 
 /* take.c. many: 1, or -1 for a hit that is none after all. Before a hit the request is counted as a
  * miss. Lock held. */

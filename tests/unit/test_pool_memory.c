@@ -126,6 +126,16 @@ static void other_calls_that_run_out_have_idle_memory_released(void **state) {
     assert_int_equal(stats_get(STATS_oom_events), 1);
 }
 
+/* What another thread gives back while the driver refuses may be gone from the pool by then. */
+static void other_calls_that_run_out_are_made_once_more_where_memory_was_given_back(void **state) {
+    (void)state;
+    release(alloc(32 * MIB));
+    assert_int_equal(pool_release(pool, 0, SIZE_MAX), 32 * MIB);
+    assert_int_equal(stats_get(STATS_idle_bytes), 0);
+    assert_true(pool_make_room(pool, "cuLaunchKernel", 0, POOL_ASKS_NO_MEMORY));
+    assert_false(pool_make_room(pool, "cuLaunchKernel", 1, POOL_ASKS_NO_MEMORY));
+}
+
 static void in_a_capture_only_allocations_have_idle_memory_released(void **state) {
     (void)state;
     release(alloc(32 * MIB));
@@ -575,6 +585,7 @@ int main(void) {
         TEST(a_refused_release_keeps_the_block),
         TEST(small_idle_blocks_count_as_free_once_their_page_has_no_live_one),
         TEST(other_calls_that_run_out_have_idle_memory_released),
+        TEST(other_calls_that_run_out_are_made_once_more_where_memory_was_given_back),
         TEST(in_a_capture_only_allocations_have_idle_memory_released),
         TEST(some_memory_stays_free_for_launches),
         TEST(on_a_busy_device_the_headroom_is_not_worth_a_wait),
