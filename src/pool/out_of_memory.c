@@ -39,8 +39,8 @@ static bool reach_has_room(const struct request *request) {
     return device->memory == POOL_MANAGED || !device->total || least_of(request) <= device->total;
 }
 
-/* Idle memory of other kinds may lie in the same place: see make_room_for in out_of_memory.c. A
- * block that shares its page with others may free all of it. Lock held. */
+/* Idle memory of other kinds may lie in the same place: see make_room_for. A block that shares its
+ * page with others may free all of it. Lock held. */
 static uint64_t most_back(const struct pool *pool, CUdevice ordinal) {
     lock_check_held(LOCK_POOL);
     const struct device *device;
@@ -387,8 +387,8 @@ static void count_outcome(struct pool *pool, const struct search *search, CUresu
         shortage_report(pool, device, search->call, search->request->bytes);
 }
 
-/* Other threads may have given memory back since the driver refused, before `freed` was read. Who
- * does counts as releasing until his round has ended. */
+/* Notes what other threads give back, or gave back after the driver refused and before `freed` was
+ * read: a thread counts as releasing until its round has ended. */
 static void notice_releases(struct search *search, int round) {
     struct pool *pool = search->pool;
     const struct device *device;
