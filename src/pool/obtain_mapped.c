@@ -12,7 +12,7 @@
  *  2. for the rest a new chunk, and with it what the next requests will need (growth).
  *
  * A chunk can be unmapped only as a whole, and one that a live block lies in not at all. So none is
- * larger than a share of the device, few are larger than 128 MiB, and what a device that is nearly
+ * larger than a share of the device, few are larger than 256 MiB, and what a device that is nearly
  * full still gives comes in small ones.
  *
  * Chunks are unmapped when the work that used them is over: a wait that is owed is made first, and
@@ -55,7 +55,7 @@ static size_t most_of_chunk(const struct device *device) {
 
 /* What no chunk for the request is larger than. */
 static size_t most_of_request(const struct growing *growing) {
-    enum { SHARE = 16, LARGE = 128 << 20 };
+    enum { SHARE = 16, LARGE = 256 << 20 };
     size_t most = most_of_chunk(growing->context->device), share = growing->size / SHARE;
     if (growing->page)
         return growing->page;
