@@ -92,7 +92,7 @@ static bool wait_at_end(struct pool *pool) {
 }
 
 static void end_and_release(struct pool *pool, struct context *context) {
-    struct release_list releases = {.device = context->device};
+    struct release_list releases = {.device = context->device, .ends = true};
     struct context_push visit;
     if (!end_context(pool, context, &releases))
         return;
