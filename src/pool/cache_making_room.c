@@ -66,17 +66,18 @@ static bool make_plan(struct pool *pool, struct cache *cache, const struct site 
     return headroom_is_there(device, idle, size) && !decay_is_due(pool, device);
 }
 
-/* Locks the cache again. False: it has been stopped meanwhile, or serves no more. */
+/* Locks the cache again. False: it has been stopped meanwhile, or serves no more, or another thread
+ * that has it, too, has used it. */
 static inline bool come_back(struct cache *cache, const struct context *context, uint64_t stops) {
     if (!cache_lock(cache))
         return false;
-    if (cache->stops == stops && cache->context == context && cache->key)
+    if (cache->stops == stops && cache->context == context && cache->key && cache_is_settled(cache))
         return true;
     cache_unlock(cache);
     return false;
 }
 
-/* The cache was stopped while the driver was asked. Lock not held. */
+/* The cache was stopped or used while the driver was asked. Lock not held. */
 static bool stop_asking(struct pool *pool, struct cache *cache) {
     lock_check_none();
     pool_lock(pool);
@@ -85,15 +86,10 @@ static bool stop_asking(struct pool *pool, struct cache *cache) {
     return false;
 }
 
-/* Nothing goes back: its free would wait, or it is not known any more what would be too much. Cache
- * locked on entry, not on return. */
+/* Nothing goes back: its free would wait. Cache locked. */
 static bool stay(struct cache *cache, CUresult result) {
     cache_check_locked(cache);
     cache->asking--;
-    if (result == CUDA_SUCCESS) {
-        cache_unlock(cache);
-        return false;
-    }
     cache->context->event_pending = result == CUDA_ERROR_NOT_READY;
     stats_add(STATS_bound_postponed, 1);
     return true;
@@ -133,7 +129,7 @@ static CUresult give(struct pool *pool, struct pool_block *block) {
     return result;
 }
 
-/* What is left to do where the driver has refused the block, or the cache was stopped meanwhile.
+/* What is left to do where the driver has refused the block, or come_back is false.
  * Lock not held. */
 static bool end_late(struct pool *pool, struct cache *cache, struct context *context,
                      struct pool_block *block, CUresult result) {
@@ -189,7 +185,7 @@ static bool give_back(struct pool *pool, struct cache *cache, const struct plan 
     CUresult result = quiet_ask_by(pool, context, event);
     if (!come_back(cache, context, stops))
         return stop_asking(pool, cache);
-    if (result != CUDA_SUCCESS || !cache_is_settled(cache)) /* more threads may share it */
+    if (result != CUDA_SUCCESS)
         return stay(cache, result);
     take_out(pool, cache, plan);
     cache_unlock(cache);
@@ -203,8 +199,10 @@ bool cache_make_room(struct pool *pool, struct cache *cache, struct site *site, 
     cache_check_locked(cache);
     struct plan plan;
     cache_stands_for_pool(cache);
-    /* Else the ledger is behind: to bring it up to date takes as long as the long way. */
-    bool here = cache_is_settled(cache) && make_plan(pool, cache, site, size, &plan);
+    /* Else the ledger is behind: to bring it up to date takes as long as the long way. More threads
+     * may share the cache: one of them may be giving back the very block that would go. */
+    bool here =
+        cache_is_settled(cache) && !cache->asking && make_plan(pool, cache, site, size, &plan);
     cache_stands_for_itself(cache);
     if (!here) {
         cache_unlock(cache);

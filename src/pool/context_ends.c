@@ -92,10 +92,11 @@ static bool wait_at_end(struct pool *pool) {
 }
 
 static void end_and_release(struct pool *pool, struct context *context) {
-    struct release_list releases = {.device = context->device};
+    struct release_list releases = {.device = context->device, .ends = true};
     struct context_push visit;
     if (!end_context(pool, context, &releases))
         return;
+    releases.device->releasing++; /* counts what is mapped, and the driver's pool */
     struct mapped *mapped = context->mapped;
     struct driver_pool *async = context->driver_pool;
     context->mapped = NULL;
@@ -113,6 +114,7 @@ static void end_and_release(struct pool *pool, struct context *context) {
     if (visiting)
         context_pop(pool, &visit);
     pool_lock(pool);
+    pool_count_released(pool, releases.device, 1);
     context_destroy_sites(context);
 }
 

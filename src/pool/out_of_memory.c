@@ -40,14 +40,16 @@ static bool reach_has_room(const struct request *request) {
 }
 
 /* Idle memory of other kinds may lie in the same place: see make_room_for. A block that shares its
- * page with others may free all of it. Lock held. */
-static uint64_t most_back(const struct pool *pool, CUdevice ordinal) {
+ * page with others may free all of it. *coming: another thread gives some of it back. Lock held. */
+static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *coming) {
     lock_check_held(LOCK_POOL);
     const struct device *device;
     uint64_t bytes = 0;
     LIST_FOREACH (device, &pool->devices, link)
-        if (device->ordinal == ordinal || device->memory != POOL_DEVICE)
+        if (device->ordinal == ordinal || device->memory != POOL_DEVICE) {
             bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
+            *coming = *coming || device->releasing;
+        }
     return bytes;
 }
 
@@ -76,8 +78,9 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, s
     if (PLANTED(slow_refusal))
         futex_pause();
     pool_lock(pool);
-    bool coming = device->releasing || round != atomic_load(&pool->release_rounds);
-    uint64_t most = available + most_back(pool, device->ordinal) + (lack ? slack(device) : 0);
+    bool coming = round != atomic_load(&pool->release_rounds);
+    uint64_t most =
+        available + most_back(pool, device->ordinal, &coming) + (lack ? slack(device) : 0);
     pool_unlock(pool);
     size_t takes = round_physical(request->size); /* bins' sizes are no whole pages */
     if (lack && available < takes && !coming)
@@ -122,6 +125,7 @@ struct search {
     bool coming;                 /* the last round found another thread giving something back */
     bool all_busy;               /* the last round found idle memory in busy contexts alone */
     bool pools_held, pools_gave; /* memory pools: after the last round; and gave it back since */
+    unsigned believed;           /* how often the driver said that it has the memory */
     CUresult refusal;            /* the last one, as it was answered */
     struct patience patience;
 };
@@ -363,10 +367,32 @@ static bool waited(struct search *search) {
     return more;
 }
 
+/* Whether the driver says that it has what it has refused. Where nothing is idle and nothing on its
+ * way, other threads may have taken the idle memory while the program freed as much that the pool
+ * has no record of: nobody tells of that. The driver may have other reasons to refuse, so it is
+ * believed a few times only. */
+static bool is_there_after_all(struct search *search) {
+    enum { MOST_BELIEVED = 8 };
+    struct pool *pool = search->pool;
+    const struct request *request = search->request;
+    size_t available = 0, total;
+    size_t takes = round_physical(request->size ? request->size : least_of(request));
+    if (search->all_busy || request->context->device->memory != POOL_DEVICE || !takes ||
+        search->believed == MOST_BELIEVED || !pool_gate_enter(pool))
+        return false;
+    search->believed++;
+    if (pool->driver->mem_get_info(&available, &total) != CUDA_SUCCESS)
+        available = 0;
+    pool_gate_leave(pool);
+    return takes <= available;
+}
+
 static CUresult search_everywhere(struct search *search) {
     CUresult result = search_at_once(search, true);
-    while (result == CUDA_ERROR_OUT_OF_MEMORY && waited(search)) {
-        if (search->pools_gave)
+    bool there = false;
+    while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+           (waited(search) || (there = is_there_after_all(search)))) {
+        if (search->pools_gave || there)
             result = ask_driver(search, search->request->size);
         if (result == CUDA_ERROR_OUT_OF_MEMORY)
             result = search_at_once(search, false);
@@ -430,7 +456,9 @@ CUresult make_room_and_allocate(struct pool *pool, const struct request *request
 
 /* Enough for most of what a call other than an allocation may need. */
 static const size_t first_room = 64 << 20;
-enum { MOST_ATTEMPTS = 4 }; /* beyond them only our own idle memory is asked for */
+/* Attempts beyond which only our own idle memory is asked for, and beyond which nothing is made of
+ * what others change: a call that can never have its memory is to fail beside busy threads, too. */
+enum { MOST_ATTEMPTS = 4, MOST_NOTICED = 16 };
 
 /* Gives back idle memory of `first` if there is any, else of whatever device has some: the call may
  * be about another device than the current context's. Lock held. */
@@ -459,6 +487,40 @@ struct foreign_call {
 /* Others give up device memory, which helps no call that asks for other memory. */
 static bool takes_of_others(const struct foreign_call *call) {
     return call->attempt < MOST_ATTEMPTS && call->asks != POOL_ASKS_OTHER_MEMORY;
+}
+
+/* What changes where memory goes to the driver. */
+struct moment {
+    int round;
+    uint64_t frees;
+    size_t available;
+};
+
+/* When the call was last made again. */
+static _Thread_local struct moment made_again __attribute__((tls_model("initial-exec")));
+
+static struct moment moment_now(struct pool *pool) {
+    struct moment now = {.round = atomic_load(&pool->release_rounds),
+                         .frees = stats_get(STATS_free_calls)};
+    size_t total;
+    if (!pool_gate_enter(pool))
+        return now;
+    if (pool->driver->mem_get_info(&now.available, &total) != CUDA_SUCCESS)
+        now.available = 0;
+    pool_gate_leave(pool);
+    return now;
+}
+
+/* Whether other threads may have seen to memory since the driver was asked: what one gave back
+ * between its answer and our look is not to be seen, nor is what one took of the idle memory while
+ * another freed what the pool has no record of. Of the first answer it is not known since when. */
+static bool is_changed(struct pool *pool, unsigned attempt) {
+    if (!attempt)
+        return atomic_load(&pool->release_rounds);
+    struct moment now = moment_now(pool);
+    return attempt < MOST_NOTICED &&
+           (now.round != made_again.round || now.frees != made_again.frees ||
+            now.available != made_again.available);
 }
 
 static enum room make_own_room(struct pool *pool, const struct foreign_call *call, size_t bytes) {
@@ -513,11 +575,10 @@ bool pool_make_room(struct pool *pool, const char *name, unsigned attempt, enum 
     if (!call.device)
         call.device = LIST_FIRST(&pool->devices);
     pool_unlock(pool);
-    if (make_room_with_patience(pool, &call))
+    if (make_room_with_patience(pool, &call) || is_changed(pool, attempt)) {
+        made_again = moment_now(pool);
         return true;
-    /* What another thread gave back between the driver's answer and this look is not to be seen. */
-    if (!attempt && atomic_load(&pool->release_rounds))
-        return true;
+    }
     if (call.device)
         shortage_report(pool, call.device, name, 0);
     return false;

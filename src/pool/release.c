@@ -27,6 +27,7 @@ static bool may_have_waited(const struct pool *pool) {
 struct giving {
     struct pool *pool;
     enum release_waits waits;
+    bool ends; /* the context of all blocks, by this thread */
     const struct context *own, *quiet, *busy;
 };
 
@@ -95,6 +96,41 @@ void release_list_end(struct pool *pool, struct release_list *releases, bool rel
     releases->first = NULL;
 }
 
+/* The program may end the context of a block on another thread meanwhile: then the driver frees the
+ * block, and may have given its address to others by the time of our call. So that is made under a
+ * visit, for which the end waits. Not where the end itself gives the block back. Lock not held. */
+static bool visit_begins(const struct giving *giving, const struct context *owner) {
+    lock_check_none();
+    if (giving->ends)
+        return true;
+    if (!order_visit_begins(&giving->pool->order, owner->handle))
+        return false;
+    if (!owner->ended)
+        return true;
+    order_visit_ends(&giving->pool->order, owner->handle); /* it is another one's by now */
+    return false;
+}
+
+static void visit_ends(const struct giving *giving, const struct context *owner) {
+    if (!giving->ends)
+        order_visit_ends(&giving->pool->order, owner->handle);
+}
+
+/* Gives the block to the driver: NOT_READY if its context ends. Lock not held. */
+static CUresult free_natively(struct giving *giving, const struct pool_block *block) {
+    lock_check_none();
+    const struct context *owner = block->context;
+    if (!visit_begins(giving, owner)) {
+        giving->busy = owner;
+        return CUDA_ERROR_NOT_READY;
+    }
+    CUresult result = giving->quiet == owner && !call_timer_rests(STATS_CALL_FREE)
+                          ? release_timed(giving->pool, block)
+                          : source_release(giving->pool, owner->kind.memory, block->pointer);
+    visit_ends(giving, owner);
+    return result;
+}
+
 /* Removes the records before the driver frees: another thread may be given an address at once. A
  * block that the driver refuses to free (a capture forbids it, say), or that may not be freed now,
  * comes back as idle. */
@@ -112,7 +148,11 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         released = pool->source->release_unused(pool, releases->unused);
         releases->unused = NULL;
     }
-    struct giving giving = {pool, releases->waits, releases->own, releases->quiet, NULL};
+    struct giving giving = {.pool = pool,
+                            .waits = releases->waits,
+                            .ends = releases->ends,
+                            .own = releases->own,
+                            .quiet = releases->quiet};
     for (; block; block = block->next_leaving) {
         struct context *context = block->context;
         if (!(giving.quiet && giving.quiet == context) && !may_be_freed(&giving, block)) {
@@ -120,10 +160,8 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
             continue;
         }
         bool by_source = context->source->surrender != NULL;
-        CUresult result = by_source ? context->source->surrender(pool, block)
-                          : giving.quiet == context && !call_timer_rests(STATS_CALL_FREE)
-                              ? release_timed(pool, block)
-                              : source_release(pool, context->kind.memory, block->pointer);
+        CUresult result =
+            by_source ? context->source->surrender(pool, block) : free_natively(&giving, block);
         block->refused = result != CUDA_SUCCESS;
         context_note_error(pool, block->context, result);
         if (result == CUDA_SUCCESS) {

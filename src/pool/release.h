@@ -23,6 +23,7 @@ struct release_list {
     struct page *unused; /* idle memory that was in no block */
     struct device *device;
     enum release_waits waits;
+    bool ends;                   /* the context of all these blocks, by this thread */
     const struct context *own;   /* see RELEASE_WAITS_ONCE */
     const struct context *quiet; /* has just been seen to have no work: one free need not ask */
     size_t bytes, count;

@@ -13,10 +13,10 @@ SHARED = ["pyopencl", "bfc", "pytorch", "vmm", "pytorch-expandable"]
 STEPS = 4000 if SANITIZER else 16000
 
 
-def within(run, preset, mode, threads, percent, plant=None):
+def within(run, preset, mode, threads, percent, plant=None, life=0):
     env = {"POOLCUDA_FREE": mode, "POOLCUDA_PRESET": preset, "SIMCUDA_MEMORY": "256M"}
     pauses = {"library": PLANTED, "env": {**env, "POOLCUDA_PLANT": plant}} if plant else {"env": env}
-    result = run([PROGRAMS / "within_memory", threads, STEPS // threads, percent, 40], **pauses)
+    result = run([PROGRAMS / "within_memory", threads, STEPS // threads, percent, 40, life], **pauses)
     assert result.hazards == 0, result.err
     return result.out
 
@@ -33,6 +33,13 @@ def test_threads_that_fill_the_device_together_get_every_block(run, preset, mode
 @pytest.mark.parametrize("preset", WHOLE)
 def test_what_threads_give_back_between_a_refusal_and_the_search_for_memory_is_found(run, preset, mode):
     assert within(run, preset, mode, 3, 100, "slow_refusal") == "failed 0 wrong 0\n"
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("preset", ["default", "futhark"])
+def test_no_block_is_lost_where_contexts_end_beside_a_full_device(run, preset, mode):
+    assert within(run, preset, mode, 8, 100, "slow_between", 20) == "failed 0 wrong 0\n"
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -2,8 +2,10 @@
  * allocations may fail, whatever is idle, deferred, on its way back to the driver or just being
  * asked for by another thread.
  *
- *     within_memory THREADS STEPS PERCENT MOST
+ *     within_memory THREADS STEPS PERCENT MOST [LIFE]
  *
+ * With LIFE every other thread has a context of its own, which ends after so many steps; a new one
+ * follows.
  * Blocks are multiples of 2 MiB, up to MOST MiB, so that a driver's rounding adds nothing. Both
  * ends of every block are written in a stream of its thread's, and checked before it is freed.
  * Prints how many allocations failed, and how many blocks did not hold what was written to them. */
@@ -28,13 +30,14 @@ struct block {
 struct worker {
     pthread_t thread;
     uint32_t random;
+    CUcontext own; /* NULL: it uses the one that most have */
     CUstream stream;
     struct block blocks[SLOTS];
 };
 
 static CUcontext context;
 static size_t allowed, most_pages;
-static int step_count;
+static int step_count, life;
 static atomic_size_t live; /* bytes; those that are being asked for, too */
 static atomic_int failed, wrong;
 
@@ -80,32 +83,51 @@ static void fill_block(struct worker *worker, struct block *block) {
     write_ends(worker, block, block->value);
 }
 
+static void begin(struct worker *worker) {
+    if (life && worker->random % 2)
+        CHECK(cuCtxCreate_v2(&worker->own, 0, 0));
+    else
+        CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&worker->stream, CU_STREAM_NON_BLOCKING));
+}
+
+static void end(struct worker *worker) {
+    for (int i = 0; i < SLOTS; i++)
+        if (worker->blocks[i].pointer)
+            free_block(worker, &worker->blocks[i]);
+    CHECK(cuStreamDestroy_v2(worker->stream));
+    if (worker->own)
+        CHECK(cuCtxDestroy_v2(worker->own));
+}
+
 static void *work(void *argument) {
     struct worker *worker = argument;
-    CHECK(cuCtxSetCurrent(context));
-    CHECK(cuStreamCreate(&worker->stream, CU_STREAM_NON_BLOCKING));
+    begin(worker);
     for (int i = 0; i < step_count; i++) {
+        if (worker->own && i % life == life - 1) {
+            end(worker);
+            CHECK(cuCtxCreate_v2(&worker->own, 0, 0));
+            CHECK(cuStreamCreate(&worker->stream, CU_STREAM_NON_BLOCKING));
+        }
         struct block *block = &worker->blocks[number(worker) % SLOTS];
         if (block->pointer)
             free_block(worker, block);
         else
             fill_block(worker, block);
     }
-    for (int i = 0; i < SLOTS; i++)
-        if (worker->blocks[i].pointer)
-            free_block(worker, &worker->blocks[i]);
-    CHECK(cuStreamDestroy_v2(worker->stream));
+    end(worker);
     return NULL;
 }
 
 int main(int argc, char **argv) {
     static struct worker workers[MAX_THREADS];
     size_t available, total;
-    REQUIRE(argc == 5);
+    REQUIRE(argc == 5 || argc == 6);
     int threads = atoi(argv[1]);
     REQUIRE(threads >= 1 && threads <= MAX_THREADS);
     step_count = atoi(argv[2]);
     most_pages = (size_t)atoi(argv[4]) / 2;
+    life = argc == 6 ? atoi(argv[5]) : 0;
     CHECK(cuInit(0));
     CHECK(cuDevicePrimaryCtxRetain(&context, 0));
     CHECK(cuCtxSetCurrent(context));

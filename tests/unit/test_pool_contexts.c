@@ -50,6 +50,37 @@ static void an_allocation_under_way_while_its_context_ends_is_not_recorded(void 
     assert_int_equal(stats_get(STATS_free_unknown), 1);
 }
 
+static CUdeviceptr leaving; /* idle, in a context of its own */
+
+/* The driver frees it with its context, and may give its address to others at once. */
+static void fail_if_leaving(CUdeviceptr pointer) {
+    assert_int_not_equal(pointer, leaving);
+}
+
+static void end_other_while_it_gives_back(void) {
+    if (!LIST_FIRST(&pool->devices)->releasing)
+        return;
+    fake.on_query = NULL;
+    pool_context_ending(pool, fake_context(0, 2));
+    assert_int_equal(fake_driver()->mem_free(leaving), CUDA_SUCCESS);
+    fake.on_free = fail_if_leaving;
+}
+
+static void no_block_is_given_back_whose_context_has_ended_meanwhile(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 100 * MIB);
+    alloc_at(10 * MIB, 1);
+    fake.current = fake_context(0, 2);
+    leaving = alloc_at(60 * MIB, 2);
+    release(leaving);
+    fake.current = fake_context(0, 1);
+    fake.on_query = end_other_while_it_gives_back;
+    alloc_at(50 * MIB, 3);
+    assert_null(fake.on_query);
+    assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+}
+
 static void end_while_waiting(void) {
     fake.on_wait = NULL;
     pool_context_ending(pool, fake.current);
@@ -519,6 +550,7 @@ int main(void) {
         TEST(a_context_that_ends_gives_its_idle_memory_back_and_forgets_the_rest),
         TEST(the_same_handle_after_an_end_is_a_new_context),
         TEST(an_allocation_under_way_while_its_context_ends_is_not_recorded),
+        TEST(no_block_is_given_back_whose_context_has_ended_meanwhile),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),
         TEST(a_context_that_may_be_ending_is_not_made_current),

@@ -4,6 +4,7 @@
 #include "pool_test.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 
 static int start_in_auto(void **state) {
     (void)state;
@@ -158,6 +159,88 @@ static void others_may_have_the_pool_while_a_new_size_is_made_room_for(void **st
     assert_true(pool_is_valid(pool));
 }
 
+/* Two threads with one cache, as of more than CACHE_THREADS some have, whose turns are set. */
+struct sharing {
+    pthread_t thread;
+    sem_t goes, rests;
+    size_t bytes; /* asked for in the second turn; 0: in the first one, to have the cache */
+    CUdeviceptr got;
+};
+static struct sharing sharing;
+
+static void *take_number(void *unused) {
+    (void)unused;
+    thread_number();
+    return NULL;
+}
+
+static void *allocate_in_turn(void *unused) {
+    (void)unused;
+    quick_release(quick_alloc(MIB, 98));
+    sem_post(&sharing.rests);
+    sem_wait(&sharing.goes);
+    sharing.got = quick_alloc(sharing.bytes, 1);
+    sem_post(&sharing.rests);
+    return NULL;
+}
+
+static void begin_sharing(void) {
+    pthread_t thread;
+    unsigned own = thread_number();
+    sem_init(&sharing.goes, 0, 0);
+    sem_init(&sharing.rests, 0, 0);
+    while ((thread_numbers() + 1 - own) % CACHE_THREADS) {
+        assert_int_equal(pthread_create(&thread, NULL, take_number, NULL), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+    }
+    assert_int_equal(pthread_create(&sharing.thread, NULL, allocate_in_turn, NULL), 0);
+    sem_wait(&sharing.rests);
+}
+
+static void end_sharing(void) {
+    assert_int_equal(pthread_join(sharing.thread, NULL), 0);
+    sem_destroy(&sharing.goes);
+    sem_destroy(&sharing.rests);
+}
+
+/* The other thread is at its allocation, and goes on once this one has freed. */
+static void rest_while_allocating(void) {
+    fake.on_alloc = NULL;
+    sem_post(&sharing.rests);
+    sem_wait(&sharing.goes);
+}
+
+static void share_meanwhile(void) {
+    fake.on_query = NULL;
+    fake.on_alloc = rest_while_allocating;
+    sem_post(&sharing.goes);
+    sem_wait(&sharing.rests);
+}
+
+static void threads_with_one_cache_do_not_give_back_a_block_twice(void **state) {
+    (void)state;
+    struct growing growing = grow_up_and_on();
+    begin_sharing();
+    for (int i = 0; i < 10; i++)
+        grows_quickly(&growing);
+    CUdeviceptr before = growing.live;
+    sharing.bytes = growing.bytes; /* no larger than all before: its bin stays */
+    fake.on_query = share_meanwhile;
+    growing.bytes += 2 * MIB;
+    if (!misses_quickly(&growing.live, growing.bytes, 1))
+        growing.live = quick_alloc(growing.bytes, 1);
+    assert_null(fake.on_query);
+    sem_post(&sharing.goes);
+    end_sharing();
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+    assert_int_equal(stats_get(STATS_driver_frees), fake.frees);
+    quick_release(before);
+    quick_release(sharing.got);
+    quick_release(growing.live);
+    assert_true(pool_is_valid(pool));
+}
+
 static void end_while_asked(void) {
     fake.on_query = NULL;
     pool_primary_ending(pool, 0);
@@ -213,6 +296,7 @@ int main(void) {
         TEST_IN_AUTO(nothing_is_given_back_for_a_new_size_while_work_runs),
         TEST_IN_AUTO(what_the_driver_does_not_take_back_for_a_new_size_is_idle_again),
         TEST_IN_AUTO(others_may_have_the_pool_while_a_new_size_is_made_room_for),
+        TEST_IN_AUTO(threads_with_one_cache_do_not_give_back_a_block_twice),
         TEST_IN_AUTO(the_context_may_end_while_it_is_asked_about_for_a_new_size),
         TEST_IN_AUTO(the_context_may_end_while_a_new_size_is_made_room_for),
     };

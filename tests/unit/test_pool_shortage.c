@@ -310,6 +310,86 @@ static void a_busy_device_is_not_waited_for_where_little_is_wasted(void **state)
     assert_int_equal(stats_get(STATS_oom_larger), 1);
 }
 
+/* --- what other threads do meanwhile --- */
+
+static CUdeviceptr foreign; /* of the driver's own */
+
+static void foreign_block(size_t bytes) {
+    assert_int_equal(fake_driver()->mem_alloc(&foreign, bytes), CUDA_SUCCESS);
+}
+
+/* Together as much memory is free as before, though not in the same place. */
+static void take_the_idle_block_and_free_as_much(void) {
+    fake.on_refusal = NULL;
+    alloc_at(40 * MIB, 2);
+    release(foreign);
+}
+
+static void what_is_freed_past_the_pool_serves_who_has_lost_the_idle_memory(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 100 * MIB);
+    foreign_block(40 * MIB);
+    release(alloc_at(40 * MIB, 2));
+    fake.on_refusal = take_the_idle_block_and_free_as_much;
+    alloc_at(50 * MIB, 3);
+    assert_null(fake.on_refusal);
+}
+
+static int refusals;
+
+static void have_nothing(void) {
+    fake.capacity = 0;
+}
+
+static void have_all_again(void) {
+    fake.capacity = 100 * MIB;
+    refusals++;
+}
+
+static void a_driver_that_says_that_it_has_what_it_refuses_is_asked_a_few_times(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 100 * MIB);
+    refusals = 0;
+    fake.on_alloc = have_nothing;
+    fake.on_refusal = have_all_again;
+    CUdeviceptr pointer = 0;
+    assert_int_equal(try_alloc(&pointer, 50 * MIB, 1), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_in_range(refusals, 2, 12);
+}
+
+/* What another thread gives back while the driver refuses may be gone from the pool by then. */
+static void other_calls_are_made_again_as_often_as_memory_was_given_back_meanwhile(void **state) {
+    (void)state;
+    release(alloc(32 * MIB));
+    assert_true(pool_make_room(pool, "cuArrayCreate", 0, POOL_ASKS_DEVICE_MEMORY));
+    release(alloc(32 * MIB));
+    assert_int_equal(pool_release(pool, 0, SIZE_MAX), 32 * MIB);
+    assert_true(pool_make_room(pool, "cuArrayCreate", 1, POOL_ASKS_DEVICE_MEMORY));
+    assert_false(pool_make_room(pool, "cuArrayCreate", 2, POOL_ASKS_DEVICE_MEMORY));
+}
+
+static void other_calls_are_made_again_where_the_driver_has_more_or_less_than_before(void **state) {
+    (void)state;
+    release(alloc(32 * MIB));
+    foreign_block(32 * MIB);
+    assert_true(pool_make_room(pool, "cuArrayCreate", 0, POOL_ASKS_DEVICE_MEMORY));
+    assert_int_equal(fake_driver()->mem_free(foreign), CUDA_SUCCESS);
+    assert_true(pool_make_room(pool, "cuArrayCreate", 1, POOL_ASKS_DEVICE_MEMORY));
+    assert_false(pool_make_room(pool, "cuArrayCreate", 2, POOL_ASKS_DEVICE_MEMORY));
+}
+
+static void a_call_that_can_never_have_its_memory_fails_however_much_others_change(void **state) {
+    (void)state;
+    unsigned attempts = 0;
+    release(alloc(32 * MIB));
+    while (pool_make_room(pool, "cuArrayCreate", attempts, POOL_ASKS_DEVICE_MEMORY)) {
+        assert_true(attempts++ < 100);
+        foreign_block(MIB);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(what_cannot_restore_the_headroom_stays_idle),
@@ -325,6 +405,11 @@ int main(void) {
         TEST(a_busy_device_is_asked_without_filling_its_queue),
         TEST(a_busy_device_does_not_have_a_block_wasted_that_it_can_soon_take_back),
         TEST(a_busy_device_is_not_waited_for_where_little_is_wasted),
+        TEST(what_is_freed_past_the_pool_serves_who_has_lost_the_idle_memory),
+        TEST(a_driver_that_says_that_it_has_what_it_refuses_is_asked_a_few_times),
+        TEST(other_calls_are_made_again_as_often_as_memory_was_given_back_meanwhile),
+        TEST(other_calls_are_made_again_where_the_driver_has_more_or_less_than_before),
+        TEST(a_call_that_can_never_have_its_memory_fails_however_much_others_change),
     };
     return cmocka_run_group_tests(tests, make_system, remove_system);
 }
