@@ -90,8 +90,9 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
 static bool wait_at_end(struct pool *pool) {
     if (!pool_gate_enter(pool))
         return false;
-    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS ||
-                  pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    if (!waited)
+        waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
     pool_gate_leave(pool);
     return waited;
 }
@@ -220,11 +221,12 @@ static CUcontext primary_of(struct pool *pool, CUcontext green) {
  * green one, but for streams. Lock held on entry and return, not in between. */
 static void move_to_primary(struct pool *pool, struct context *context, CUcontext primary) {
     lock_check_held(LOCK_POOL);
+    CUcontext green = context->handle;
     fence_drain(pool, context->device);
     fence_streams_ended(pool, context);
     pool_unlock(pool);
     source_driver_pool_end_stream(pool, context);
-    order_end_own_stream(&pool->order, context->handle);
+    order_end_own_stream(&pool->order, green);
     pool_lock(pool);
     context->handle = primary;
     context->created = false;
