@@ -17,7 +17,7 @@
  * src/sources, the check's in src/check, LOCK_ORDER in src/order; elsewhere the comment names it by
  * its rank, "LOCK_LOADER held." Such a function asserts it in its first statement, by
  * lock_check_held, lock_check_none or cache_check_locked; tests/unit/lock_rules.py compares the
- * two.
+ * two, and sees that a function takes a lock once and gives it back once, at one level.
  *
  * With POOLCUDA_CHECK_LOCKS (test builds, and -Dcheck_locks=true) a false assertion and a breach of
  * either rule by a lock of these ranks end the process; without it they are no code at all. */

@@ -51,11 +51,9 @@ static void drop_passed(struct order *order, struct order_context *context) {
 }
 
 /* The stream, as far as is known: where streams are not tracked it has no id, and no other fence
- * stands for the one in it. Lock not held. */
-static struct order_stream find(struct order *order, CUstream handle) {
-    lock_check_none();
-    CUcontext in = order_meet_context_of(order, handle);
-    lock_take(&order->lock, LOCK_ORDER);
+ * stands for the one in it. Lock held on entry and return, not in between. */
+static struct order_stream find(struct order *order, CUstream handle, CUcontext in) {
+    lock_check_held(LOCK_ORDER);
     struct order_context *context;
     const struct order_stream *found = order_find_stream(order, handle, &context);
     struct order_stream stream = {.handle = handle, .context = order_find(order, in)};
@@ -63,24 +61,21 @@ static struct order_stream find(struct order *order, CUstream handle) {
         stream = *found;
     if (handle == CU_STREAM_PER_THREAD) /* each thread has another one */
         stream.id = 0;
-    if (stream.context)
-        stream.context->users++;
-    lock_drop(&order->lock, LOCK_ORDER);
     return stream;
 }
 
 bool order_crossed(struct order *order, CUstream handle) {
-    struct order_stream stream = find(order, handle);
-    struct order_context *context = stream.context;
-    if (!context)
-        return false;
-    struct order_fence *fence = order_record_in_stream(order, context, &stream);
+    CUcontext in = order_meet_context_of(order, handle);
     lock_take(&order->lock, LOCK_ORDER);
+    struct order_stream stream = find(order, handle, in);
+    struct order_context *context = stream.context;
+    struct order_fence *fence = context ? order_record_in_stream(order, context, &stream) : NULL;
     if (fence && context->ended)
         fence_drop(fence);
     else if (fence && put(order, fence, stream.id) > KEPT)
         drop_passed(order, context);
-    order_leave(context);
+    if (fence)
+        order_leave(context);
     lock_drop(&order->lock, LOCK_ORDER);
     return fence != NULL;
 }

@@ -70,8 +70,8 @@ bool order_put_behind(struct order *order, struct order_context *context,
  * in between. */
 struct order_stream *order_find_stream(struct order *order, CUstream handle,
                                        struct order_context **context);
-/* A fence of what has been submitted to this stream, with one user; NULL: it could not be recorded.
- * Calls the driver. Lock not held. */
+/* A fence of what has been submitted to this stream, with one user, as has the context then; NULL:
+ * it could not be recorded. Calls the driver. Lock held on entry and return, not in between. */
 struct order_fence *order_record_in_stream(struct order *order, struct order_context *context,
                                            const struct order_stream *stream);
 /* Drops a fence of the list at that place in it. */

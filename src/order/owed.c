@@ -99,11 +99,25 @@ static struct order_fence *record_there(struct order *order, struct order_contex
     return fence;
 }
 
+/* Records a fence with one user, as has the context then. NULL: it could not be. Lock held on entry
+ * and return, not in between. */
+static struct order_fence *record_for_one(struct order *order, struct order_context *context,
+                                          const struct targets *targets) {
+    lock_check_held(LOCK_ORDER);
+    context->users++;
+    lock_drop(&order->lock, LOCK_ORDER);
+    struct order_fence *fence = record_there(order, context, targets, 0);
+    lock_take(&order->lock, LOCK_ORDER);
+    if (!fence)
+        order_leave(context);
+    return fence;
+}
+
 struct order_fence *order_record_in_stream(struct order *order, struct order_context *context,
                                            const struct order_stream *stream) {
-    lock_check_none();
+    lock_check_held(LOCK_ORDER);
     struct targets targets = {.count = 1, .streams = {*stream}};
-    return record_there(order, context, &targets, 0);
+    return record_for_one(order, context, &targets);
 }
 
 /* Whether the host has waited for all work of the context, or nobody has to: it ends. Lock not
@@ -213,14 +227,8 @@ bool order_fence_now(struct order *order, CUcontext handle, bool whole,
         targets.whole = false;
         targets.streams[0] = context->legacy;
     }
-    if (context && (!targets.whole || order->driver->ctx_record_event)) {
-        context->users++;
-        lock_drop(&order->lock, LOCK_ORDER);
-        *fence = record_there(order, context, &targets, 0);
-        lock_take(&order->lock, LOCK_ORDER);
-        if (!*fence)
-            order_leave(context);
-    }
+    if (context && (!targets.whole || order->driver->ctx_record_event))
+        *fence = record_for_one(order, context, &targets);
     lock_drop(&order->lock, LOCK_ORDER);
     return *fence;
 }
@@ -245,6 +253,29 @@ static struct order_context *next_owing(const struct order *order, uint64_t turn
     return context;
 }
 
+/* Makes the wait that the context owes. Lock held on entry and return, not in between. */
+static void pay(struct order *order, struct order_context *context,
+                void (*failed)(void *data, CUcontext context, CUresult error), void *data) {
+    lock_check_held(LOCK_ORDER);
+    struct order_fence *fence = context->owed;
+    context->users++;
+    fence->users++;
+    CUresult result = order_visit_until(order, fence);
+    /* The call that follows must not be let through because of a passing error. */
+    if (result != CUDA_SUCCESS)
+        result = order_visit_until(order, fence);
+    if (result != CUDA_SUCCESS) {
+        lock_drop(&order->lock, LOCK_ORDER);
+        failed(data, context->handle, result);
+        lock_take(&order->lock, LOCK_ORDER);
+    }
+    order_take_notice(order);
+    if (context->owed == fence && !context->unfenced)
+        order_clear(context); /* also after an error: the call itself will return it */
+    fence_drop(fence);
+    order_leave(context);
+}
+
 bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
                void *data) {
     lock_take(&order->lock, LOCK_ORDER);
@@ -254,25 +285,9 @@ bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context
     struct order_context *context;
     bool owed = false;
     while ((context = next_owing(order, turn))) {
-        struct order_fence *fence = context->owed;
         context->turn = turn;
         owed = true;
-        context->users++;
-        fence->users++;
-        CUresult result = order_visit_until(order, fence);
-        /* The call that follows must not be let through because of a passing error. */
-        if (result != CUDA_SUCCESS)
-            result = order_visit_until(order, fence);
-        if (result != CUDA_SUCCESS) {
-            lock_drop(&order->lock, LOCK_ORDER);
-            failed(data, context->handle, result);
-            lock_take(&order->lock, LOCK_ORDER);
-        }
-        order_take_notice(order);
-        if (context->owed == fence && !context->unfenced)
-            order_clear(context); /* also after an error: the call itself will return it */
-        fence_drop(fence);
-        order_leave(context);
+        pay(order, context, failed, data);
     }
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);

@@ -73,12 +73,7 @@ bool order_fence_own(struct order *order, CUcontext handle, CUstream own,
     *fence = NULL;
     if (context) {
         const struct order_stream stream = describe(order, context, own);
-        context->users++;
-        lock_drop(&order->lock, LOCK_ORDER);
         *fence = order_record_in_stream(order, context, &stream);
-        lock_take(&order->lock, LOCK_ORDER);
-        if (!*fence)
-            order_leave(context);
     }
     lock_drop(&order->lock, LOCK_ORDER);
     return *fence;

@@ -335,6 +335,12 @@ void pool_capture_ended_in(struct pool *pool, CUstream stream) {
     }
 }
 
+/* For so many captures that have ended. */
+static void open_gate(struct pool *pool, int ended) {
+    while (ended--)
+        gate_open(pool);
+}
+
 /* Opens the gate for each capture in a context that ends; NULL: in the device's primary one. */
 static void end_in_context(struct pool *pool, CUcontext context, CUdevice ordinal) {
     int ended = 0;
@@ -361,8 +367,7 @@ static void end_in_context(struct pool *pool, CUcontext context, CUdevice ordina
         unasked = next;
     }
     pool_unlock(pool);
-    while (ended--)
-        gate_open(pool);
+    open_gate(pool, ended);
 }
 
 void captures_context_ends(struct pool *pool, CUcontext context) {
@@ -453,9 +458,9 @@ static int end_those_of_gone_threads(struct pool *pool) {
     return ended;
 }
 
-/* Asks all streams that are known to be captured. Lock held on entry, not on return; no other
- * thread is asking. */
-static void ask_all(struct pool *pool) {
+/* Asks all streams that are known to be captured. Returns how many captures have ended. Lock held
+ * on entry and return, not in between; no other thread is asking. */
+static int ask_all(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct capture *capture;
     int ended = end_those_of_gone_threads(pool);
@@ -470,15 +475,15 @@ static void ask_all(struct pool *pool) {
     LIST_FOREACH (capture, &pool->named_captures, link)
         capture->asked = false;
     pool->captures_asked = false;
-    pool_unlock(pool);
-    for (int i = 0; i < ended; i++)
-        gate_open(pool);
+    return ended;
 }
 
 void pool_capture_ended_somewhere(struct pool *pool) {
     pool_lock(pool);
     await_answers(pool);
-    ask_all(pool);
+    int ended = ask_all(pool);
+    pool_unlock(pool);
+    open_gate(pool, ended);
     if (!take_any_late(pool))
         pool_capture_ended(pool);
 }
@@ -488,10 +493,10 @@ void captures_passed(struct pool *pool) {
     if (atomic_fetch_add(&pool->passed_calls, 1) % ASK_EVERY != ASK_EVERY - 1)
         return;
     pool_lock(pool);
-    if (pool->captures_asked) /* by another thread */
-        pool_unlock(pool);
-    else
-        ask_all(pool);
+    bool asked = pool->captures_asked; /* by another thread */
+    int ended = asked ? 0 : ask_all(pool);
+    pool_unlock(pool);
+    open_gate(pool, ended);
 }
 
 void captures_forget(struct pool *pool) {

@@ -299,7 +299,8 @@ void pool_end_is_over(struct pool *pool) {
     pool_unlock(pool);
 }
 
-/* A record of the context, which has none yet. Lock held on entry, and on return with one. */
+/* A record of the context, which has none yet, if the driver says what it is. Lock held on entry
+ * and return, not in between. */
 static __attribute__((noinline)) struct context *learn_context(struct pool *pool, CUcontext handle,
                                                                const struct pool_kind *kind) {
     lock_check_held(LOCK_POOL);
@@ -307,16 +308,15 @@ static __attribute__((noinline)) struct context *learn_context(struct pool *pool
     uint64_t ends = pool->ends;
     struct device_facts facts;
     pool_unlock(pool);
-    if (ending || pool->driver->ctx_get_device(&facts.ordinal) != CUDA_SUCCESS ||
-        !ask_device(pool, &facts))
-        return NULL;
+    bool known = !ending && pool->driver->ctx_get_device(&facts.ordinal) == CUDA_SUCCESS &&
+                 ask_device(pool, &facts);
     pool_lock(pool);
+    if (!known)
+        return NULL;
     struct context *context =
         context_find_kind(pool, handle, kind); /* another thread may be faster */
     if (!context && pool->ends == ends)        /* else the facts may be a former context's */
         context = add_context(pool, handle, kind, &facts);
-    if (!context)
-        pool_unlock(pool);
     return context;
 }
 
@@ -324,11 +324,11 @@ struct context *context_lock_current(struct pool *pool, const struct pool_kind *
     lock_check_none();
     CUcontext handle;
     CUresult result = context_current(pool, &handle);
-    if (result != CUDA_SUCCESS || !handle) {
+    if (result != CUDA_SUCCESS)
         context_note_error(pool, NULL, result);
-        return NULL;
-    }
     pool_lock(pool);
+    if (result != CUDA_SUCCESS || !handle)
+        return NULL;
     struct context *context = context_find_kind(pool, handle, kind);
     return context ? context : learn_context(pool, handle, kind);
 }

@@ -130,7 +130,7 @@ struct context {
  * not held. */
 CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record for memory of that kind, learnt if new. NULL if there is none or the
- * driver does not say. Lock not held on entry, but on return if the result is not NULL. */
+ * driver does not say. Lock not held on entry, but on return. */
 struct context *context_lock_current(struct pool *pool, const struct pool_kind *kind);
 /* Whether this is the first of one CUDA context's records, the one that counts where only the
  * context matters. */

@@ -43,8 +43,10 @@ static bool goes_with_context(const struct pool_block *block) {
 }
 
 /* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
- * forgotten as the rest is if that is NULL. False: another thread has done it. */
-static bool end_context(struct pool *pool, struct context *context, struct release_list *releases) {
+ * forgotten as the rest is if that is NULL; what else it had to *mapped and *async. False: another
+ * thread has done it. */
+static bool end_context(struct pool *pool, struct context *context, struct release_list *releases,
+                        struct mapped **mapped, struct driver_pool **async) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block;
     struct ledger_place place = {0};
@@ -76,6 +78,10 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     order_context_ends(&pool->order, context->handle);
     fence_context_ended(pool, context);
     stats_add(STATS_contexts_ended, 1);
+    *mapped = context->mapped;
+    *async = context->driver_pool;
+    context->mapped = NULL;
+    context->driver_pool = NULL;
     return true;
 }
 
@@ -91,31 +97,52 @@ static bool wait_at_end(struct pool *pool) {
     return waited;
 }
 
-static void end_and_release(struct pool *pool, struct context *context) {
-    struct release_list releases = {.device = context->device, .ends = true};
+/* Gives back what an ended context had. Lock not held. */
+static void give_back(struct pool *pool, const struct context *context, struct mapped *mapped,
+                      struct driver_pool *async, struct release_list *releases) {
+    lock_check_none();
     struct context_push visit;
-    if (!end_context(pool, context, &releases))
-        return;
-    releases.device->releasing++; /* counts what is mapped, and the driver's pool */
-    struct mapped *mapped = context->mapped;
-    struct driver_pool *async = context->driver_pool;
-    context->mapped = NULL;
-    context->driver_pool = NULL;
-    pool_unlock(pool);
     bool visiting =
-        (releases.count || mapped) && context_push_ending(pool, context->handle, &visit);
+        (releases->count || mapped) && context_push_ending(pool, context->handle, &visit);
     bool over = (mapped || async) && visiting && wait_at_end(pool);
     if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
         mapped_release(pool->driver, mapped);
     pool_lock(pool);
-    release_list_give_back(pool, &releases);
+    release_list_give_back(pool, releases);
     pool_unlock(pool);
     driver_pool_end(pool->driver, async, false);
     if (visiting)
         context_pop(pool, &visit);
+}
+
+/* Lock held on entry and return, not in between. */
+static void end_and_release(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    struct release_list releases = {.device = context->device, .ends = true};
+    struct mapped *mapped;
+    struct driver_pool *async;
+    if (!end_context(pool, context, &releases, &mapped, &async))
+        return;
+    releases.device->releasing++; /* counts what is mapped, and the driver's pool */
+    pool_unlock(pool);
+    give_back(pool, context, mapped, async, &releases);
     pool_lock(pool);
     pool_count_released(pool, releases.device, 1);
     context_destroy_sites(context);
+}
+
+/* The driver has freed its memory. Lock held on entry and return, not in between. */
+static void end_and_forget(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    struct mapped *mapped;
+    struct driver_pool *async;
+    if (!end_context(pool, context, NULL, &mapped, &async))
+        return;
+    context_destroy_sites(context);
+    pool_unlock(pool);
+    mapped_release(pool->driver, mapped);
+    driver_pool_end(pool->driver, async, true);
+    pool_lock(pool);
 }
 
 /* Frees those that are leaving; ones whose events stand in others' fences wait for another turn. */
@@ -151,11 +178,7 @@ static void free_ended(struct pool *pool) {
 void ended_contexts_forget(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct context *context;
-    while ((context = LIST_FIRST(&pool->leaving))) {
-        LIST_REMOVE(context, link);
-        free(context);
-    }
-    while ((context = LIST_FIRST(&pool->ended))) {
+    while ((context = LIST_FIRST(&pool->leaving)) || (context = LIST_FIRST(&pool->ended))) {
         LIST_REMOVE(context, link);
         free(context);
     }
@@ -196,23 +219,28 @@ static CUcontext primary_of(struct pool *pool, CUcontext green) {
     return primary != green ? primary : NULL;
 }
 
-/* Blocks that are the driver's own allocations are left to it, as at the end of any context. All
- * others stay, in the primary context: its calls reach all that was made in the green one, but for
- * streams. */
+/* The context's blocks are the primary one's from now on: its calls reach all that was made in the
+ * green one, but for streams. Lock held on entry and return, not in between. */
+static void move_to_primary(struct pool *pool, struct context *context, CUcontext primary) {
+    lock_check_held(LOCK_POOL);
+    CUcontext green = context->handle;
+    fence_drain(pool, context->device);
+    fence_streams_ended(pool, context);
+    pool_unlock(pool);
+    source_driver_pool_end_stream(pool, context);
+    order_end_own_stream(&pool->order, green);
+    pool_lock(pool);
+    context->handle = primary;
+    context->created = false;
+}
+
+/* Blocks that are the driver's own allocations are left to it, as at the end of any context. */
 void pool_green_ending(struct pool *pool, CUcontext handle) {
     CUcontext primary = pool_driver_waits(pool) ? NULL : primary_of(pool, handle);
     pool_lock(pool);
     struct context *context = primary ? context_find_kind(pool, handle, &kind_device) : NULL;
-    if (context) {
-        fence_drain(pool, context->device);
-        fence_streams_ended(pool, context);
-        pool_unlock(pool);
-        source_driver_pool_end_stream(pool, context);
-        order_end_own_stream(&pool->order, handle);
-        pool_lock(pool);
-        context->handle = primary;
-        context->created = false;
-    }
+    if (context)
+        move_to_primary(pool, context, primary);
     pool_unlock(pool);
     pool_context_ending(pool, handle);
 }
@@ -293,19 +321,8 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
         return;
     pool_lock(pool);
     free_ended(pool);
-    while ((context = find_primary(pool, ordinal))) {
-        if (!end_context(pool, context, NULL)) /* the driver has freed its memory */
-            continue;
-        struct mapped *mapped = context->mapped;
-        struct driver_pool *async = context->driver_pool;
-        context->mapped = NULL;
-        context->driver_pool = NULL;
-        context_destroy_sites(context);
-        pool_unlock(pool);
-        mapped_release(pool->driver, mapped);
-        driver_pool_end(pool->driver, async, true);
-        pool_lock(pool);
-    }
+    while ((context = find_primary(pool, ordinal)))
+        end_and_forget(pool, context);
     order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
 }

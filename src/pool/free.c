@@ -46,7 +46,7 @@ static bool may_give_up(struct pool *pool, struct context *context, struct site 
     return rests && !context->ended;
 }
 
-/* Gives up what is too much, as far as `waits` lets it. Lock held on entry, not on return. */
+/* Gives up what is too much, if `waits` lets it. Lock held on entry and return, not in between. */
 static void give_up(struct pool *pool, struct context *own, struct site *site,
                     struct release_list releases) {
     lock_check_held(LOCK_POOL);
@@ -71,12 +71,11 @@ static void give_up(struct pool *pool, struct context *own, struct site *site,
         release_decayed(pool, releases.device, NULL, due, &releases);
     if (releases.first || releases.unused)
         release_list_give_back(pool, &releases);
-    pool_unlock(pool);
 }
 
 /* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
  * only a fence will tell; WAIT_NOW: the wait of its free has been made; WAIT_OWED: it is owed. Lock
- * held on entry, not on return. */
+ * held on entry and return, not in between. */
 static void keep(struct pool *pool, struct pool_block *block, enum wait_choice wait) {
     lock_check_held(LOCK_POOL);
     struct context *own = block->context;
@@ -92,10 +91,8 @@ static void keep(struct pool *pool, struct pool_block *block, enum wait_choice w
     }
     stats_add(STATS_free_kept, 1);
     /* During a capture what is too much goes at a later free. */
-    if (atomic_load(&pool->captures) ||
-        (wait != WAIT_OWED && !may_give_up(pool, own, site, &releases.quiet)))
-        pool_unlock(pool);
-    else
+    if (!atomic_load(&pool->captures) &&
+        (wait == WAIT_OWED || may_give_up(pool, own, site, &releases.quiet)))
         give_up(pool, own, site, releases);
 }
 
@@ -142,6 +139,7 @@ static CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUco
     enum past past = free_past(pool, block, current, &result);
     if (past != PAST_DONE)
         keep(pool, block, past == PAST_KEPT ? WAIT_NOW : WAIT_DEFERRED);
+    pool_unlock(pool);
     return result;
 }
 
@@ -187,6 +185,7 @@ static CUresult end_wait(struct pool *pool, struct pool_block *block, CUresult r
         return free_past_pool_late(pool, block);
     ledger_set_state(block, BLOCK_LIVE);
     keep(pool, block, WAIT_NOW);
+    pool_unlock(pool);
     return CUDA_SUCCESS;
 }
 
@@ -241,34 +240,10 @@ bool pool_permits_no_free(struct pool *pool) {
     return permits_no_free(pool, POOL_DEVICE, current);
 }
 
-/* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. */
-static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
-    if (!pointer)
-        return source_release(pool, memory, pointer);
-    /* Without a current context, or in one that is gone, what becomes of it is the driver's. */
-    CUcontext current;
-    if (context_current(pool, &current) != CUDA_SUCCESS)
-        current = NULL;
-    if (permits_no_free(pool, memory, current))
-        return CUDA_ERROR_NOT_PERMITTED;
-    stats_add(STATS_free_calls, 1);
-    if (pool->config.look_around)
-        pool->config.look_around(pool);
-    pool_lock(pool);
-    struct pool_block *block = ledger_find(pool, pointer);
-    /* During a release the address may be one of the next primary context's. */
-    if (!block || !is_freed_as(block, memory) ||
-        (block->state != BLOCK_LIVE && block->context->releases)) {
-        pool_unlock(pool);
-        stats_add(STATS_free_unknown, 1);
-        return source_release(pool, memory, pointer);
-    }
-    if (block->state != BLOCK_LIVE) {
-        pool_unlock(pool);
-        stats_add(STATS_free_double, 1);
-        return source_release(pool, memory, POOL_NOWHERE);
-    }
-    memory = block->context->kind.memory;
+/* A live block that the program frees. Lock held on entry, not on return. */
+static CUresult free_live(struct pool *pool, struct pool_block *block, CUcontext current) {
+    lock_check_held(LOCK_POOL);
+    enum pool_memory memory = block->context->kind.memory;
     if (memory == POOL_MANAGED)
         stats_add(STATS_managed_frees, 1);
     count_free(pool, block);
@@ -289,7 +264,33 @@ static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdevicept
     if (kind == WAIT_OWED)
         wait_owe(pool, block->context);
     keep(pool, block, kind);
+    pool_unlock(pool);
     return CUDA_SUCCESS;
+}
+
+/* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. */
+static CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
+    if (!pointer)
+        return source_release(pool, memory, pointer);
+    /* Without a current context, or in one that is gone, what becomes of it is the driver's. */
+    CUcontext current;
+    if (context_current(pool, &current) != CUDA_SUCCESS)
+        current = NULL;
+    if (permits_no_free(pool, memory, current))
+        return CUDA_ERROR_NOT_PERMITTED;
+    stats_add(STATS_free_calls, 1);
+    if (pool->config.look_around)
+        pool->config.look_around(pool);
+    pool_lock(pool);
+    struct pool_block *block = ledger_find(pool, pointer);
+    bool ours = block && is_freed_as(block, memory);
+    if (ours && block->state == BLOCK_LIVE)
+        return free_live(pool, block, current);
+    /* During a release the address may be one of the next primary context's. */
+    bool again = ours && !block->context->releases;
+    pool_unlock(pool);
+    stats_add(again ? STATS_free_double : STATS_free_unknown, 1);
+    return source_release(pool, memory, again ? POOL_NOWHERE : pointer);
 }
 
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
@@ -314,22 +315,20 @@ bool free_in_stream(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUr
         return false;
     pool_lock(pool);
     struct pool_block *block = ledger_find(pool, pointer);
-    if (!block || block->context->kind.memory != POOL_DEVICE || pool->streams_lost ||
-        (block->state == BLOCK_LIVE && must_be_released(pool, block, current))) {
-        pool_unlock(pool);
-        return false;
-    }
-    stats_add(STATS_free_calls, 1);
-    *result = block->state == BLOCK_LIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    if (*result == CUDA_SUCCESS) {
+    bool ours = block && block->context->kind.memory == POOL_DEVICE && !pool->streams_lost &&
+                (block->state != BLOCK_LIVE || !must_be_released(pool, block, current));
+    bool live = ours && block->state == BLOCK_LIVE;
+    if (live) {
         count_free(pool, block);
-        stats_add(STATS_free_kept, 1);
         /* Another context's streams are not in the order of this one's, whatever their handles. */
         defer(pool, block, block->context->handle == current ? stream : NULL, 0);
     }
-    stats_add(STATS_free_double, *result != CUDA_SUCCESS);
     pool_unlock(pool);
-    return true;
+    stats_add(STATS_free_calls, ours);
+    stats_add(STATS_free_kept, live);
+    stats_add(STATS_free_double, ours && !live);
+    *result = live ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    return ours;
 }
 
 /* Whether the block may stay live while its free waits. Lock held. */
@@ -363,19 +362,25 @@ CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
     return result;
 }
 
-CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer, bool waited) {
+/* A live block for whose free pool_free_wait has waited. Lock held on entry, not on return. */
+static CUresult free_live_waited(struct pool *pool, struct pool_block *block, bool waited) {
+    lock_check_held(LOCK_POOL);
     enum wait_reason reason;
-    pool_lock(pool);
-    struct pool_block *block = ledger_find(pool, pointer);
-    if (!block || block->state != BLOCK_LIVE) {
-        pool_unlock(pool);
-        return CUDA_ERROR_INVALID_VALUE;
-    }
     stats_add(STATS_free_calls, 1);
     count_free(pool, block);
     if (must_be_released(pool, block, block->context->handle))
         return free_past_pool(pool, block, block->context->handle);
     bool deferred = !waited || wait_choice(pool, block, &reason) == WAIT_DEFERRED;
     keep(pool, block, deferred ? WAIT_DEFERRED : WAIT_NOW);
+    pool_unlock(pool);
     return CUDA_SUCCESS;
+}
+
+CUresult pool_free_waited(struct pool *pool, CUdeviceptr pointer, bool waited) {
+    pool_lock(pool);
+    struct pool_block *block = ledger_find(pool, pointer);
+    if (block && block->state == BLOCK_LIVE)
+        return free_live_waited(pool, block, waited);
+    pool_unlock(pool);
+    return CUDA_ERROR_INVALID_VALUE;
 }

@@ -5,8 +5,10 @@
 
 #include "planted.h"
 
-/* A planted fault: another thread may have been given the address meanwhile. */
+/* A planted fault: another thread may have been given the address meanwhile. Lock held on entry and
+ * return, not in between. */
 static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     CUdeviceptr pointer = block->pointer;
     pool_unlock(pool);
     CUresult result = pool->driver->mem_free(pointer);
@@ -17,12 +19,11 @@ static CUresult free_with_late_removal(struct pool *pool, struct pool_block *blo
         ledger_remove(pool, block);
         ledger_recycle(pool, block);
     }
-    pool_unlock(pool);
     return result;
 }
 
 /* Gives a live block whose record is out of the ledger to the driver. The record comes back if that
- * refuses. Lock held on entry, not on return. */
+ * refuses. Lock held on entry and return, not in between. */
 static CUresult release_removed(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;
@@ -40,11 +41,10 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
         ledger_restore(pool, block, BLOCK_LIVE);
     }
     pool_count_released(pool, context->device, 1);
-    pool_unlock(pool);
     return result;
 }
 
-/* Frees a block for good. Lock held on entry, not on return. */
+/* Frees a block for good. Lock held on entry and return, not in between. */
 static CUresult release_block(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     if (PLANTED(record_removed_late))
@@ -53,7 +53,8 @@ static CUresult release_block(struct pool *pool, struct pool_block *block) {
     return release_removed(pool, block);
 }
 
-/* Releases a region: the driver knows only all of it. Lock held on entry, not on return. */
+/* Releases a region: the driver knows only all of it. Lock held on entry and return, not in
+ * between. */
 static CUresult release_region(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
@@ -79,7 +80,7 @@ static CUresult free_a_probe(struct pool *pool, struct context *context) {
     return result;
 }
 
-/* Lock held on entry, and on return if the block is to be kept. */
+/* Lock held on entry and return, not in between. */
 static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUresult *result) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;
@@ -89,7 +90,6 @@ static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUr
     pool_lock(pool);
     if (block->state == BLOCK_GONE) {
         ledger_recycle(pool, block);
-        pool_unlock(pool);
         return PAST_DONE;
     }
     ledger_set_state(block, BLOCK_LIVE);
@@ -99,25 +99,30 @@ static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUr
         *result = CUDA_SUCCESS;
         return PAST_DEFERRED;
     }
-    pool_unlock(pool);
     return PAST_DONE;
+}
+
+/* The driver is to refuse the free, with the error that belongs here: none of its allocations
+ * begins there. Lock held on entry and return, not in between. */
+static CUresult ask_for_refusal(struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    pool_unlock(pool);
+    CUresult result = pool->driver->mem_free(pointer);
+    pool_lock(pool);
+    return result;
 }
 
 enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
                     CUresult *result) {
     lock_check_held(LOCK_POOL);
-    CUdeviceptr pointer = block->pointer;
     if (!is_suballocation(block)) {
         *result = release_block(pool, block);
     } else if (suballocation_is_allocation(block)) {
         *result = release_region(pool, block);
     } else if (!suballocation_passes(pool, block, current)) {
         return free_as_driver(pool, block, result);
-    } else { /* the driver is to refuse it, with the error that belongs here: none of its
-              * allocations begins there */
-        pointer += block->in_driver_pool;
-        pool_unlock(pool);
-        *result = pool->driver->mem_free(pointer);
+    } else {
+        *result = ask_for_refusal(pool, block->pointer + block->in_driver_pool);
     }
     return PAST_DONE;
 }

@@ -275,8 +275,8 @@ static inline bool is_suballocation(const struct pool_block *block) {
 /* What is left to do for a block whose free could not be the pool's own: nothing; it is to be kept,
  * as its wait has been made; or until all work is done, as that could not be made. */
 enum past { PAST_DONE, PAST_KEPT, PAST_DEFERRED };
-/* Frees a live block so. *result is the program's. Lock held on entry, and on return unless it is
- * PAST_DONE. */
+/* Frees a live block so. *result is the program's. Lock held on entry and return, not in between.
+ */
 enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
                     CUresult *result);
 

@@ -226,16 +226,17 @@ static struct pool_block *take_deferred(struct pool *pool, const struct request 
     return block;
 }
 
-/* The block with the lock released; or NULL with the lock held, while a capture goes on that has
- * begun meanwhile: the block is idle again, and the driver's memory serves. Lock held on entry. */
+/* Clears the block. NULL, while a capture goes on that has begun meanwhile: the block is idle
+ * again, and the driver's memory serves. Lock held on entry and return, not in between. */
 static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;
     CUdeviceptr pointer = block->pointer;
     pool_unlock(pool);
-    if (clear(pool, context, pointer, block->requested))
-        return block;
+    bool cleared = clear(pool, context, pointer, block->requested);
     pool_lock(pool);
+    if (cleared)
+        return block;
     if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE) {
         take_count_hits(context, block->site, -1);
         stats_grow(&block->site->stats->allocated_bytes, 0 - block->requested);
@@ -244,7 +245,7 @@ static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block
     return NULL;
 }
 
-/* Takes an idle block for the request, live and with the lock released; NULL with the lock held. */
+/* Takes an idle block for the request: live. Lock held on entry and return, not in between. */
 static struct pool_block *serve(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
@@ -252,11 +253,7 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
         pool_take(pool, context, request->site, request->bytes, request->size);
     if (!block && context_may_defer(context))
         block = take_deferred(pool, request);
-    if (block && pool->config.zero)
-        return clear_or_put_back(pool, block);
-    if (block)
-        pool_unlock(pool);
-    return block;
+    return block && pool->config.zero ? clear_or_put_back(pool, block) : block;
 }
 
 /* The site of a request in the current context, with the lock; or NULL, without it, if
@@ -267,11 +264,6 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
     bool down = atomic_load_explicit(&pool->down, memory_order_relaxed);
     *context = context_lock_current(pool, kind);
     stats_add(STATS_malloc_calls, 1);
-    if (capturing && *context && PLANTED(query_in_capture)) {
-        pool_unlock(pool);
-        context_is_quiet(pool, *context);
-        pool_lock(pool);
-    }
     bool broken = *context && (*context)->broken;
     struct site *site =
         *context && !capturing && !down && !broken ? context_site(pool, *context, key) : NULL;
@@ -281,9 +273,10 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
         stats_grow(&site->stats->misses, 1);
         return site;
     }
-    if (*context)
-        pool_unlock(pool);
+    pool_unlock(pool);
     if (capturing) {
+        if (*context && PLANTED(query_in_capture))
+            context_is_quiet(pool, *context);
         stats_add(STATS_capture_passed, 1);
         captures_passed(pool);
     } else if (down || broken)
@@ -319,6 +312,7 @@ static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUd
     struct pool_block *block = serve(pool, &request);
     if (!block)
         return malloc_from_driver(pool, &request, pointer);
+    pool_unlock(pool);
     *pointer = block->pointer;
     return CUDA_SUCCESS;
 }
@@ -395,6 +389,7 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
     struct pool_block *block = size ? serve(pool, &request) : NULL;
     if (!block)
         return malloc_from_driver(pool, &request, pointer);
+    pool_unlock(pool);
     *pitch = pitched.known;
     *pointer = block->pointer;
     return CUDA_SUCCESS;

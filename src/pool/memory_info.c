@@ -9,12 +9,12 @@
 
 /* Refreshes what the driver knows better than the ledger, for the current context. */
 static void refresh(struct pool *pool) {
-    struct context *context =
-        pool->source->refresh ? context_lock_current(pool, &kind_device) : NULL;
-    if (!context)
+    if (!pool->source->refresh)
         return;
+    struct context *context = context_lock_current(pool, &kind_device);
     pool_unlock(pool);
-    pool->source->refresh(pool, context);
+    if (context)
+        pool->source->refresh(pool, context);
 }
 
 /* What the driver itself has free; UINT64_MAX: nobody stands between, or it does not say. */

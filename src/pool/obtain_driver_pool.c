@@ -126,14 +126,13 @@ void source_driver_pool_gave_back(struct pool *pool, struct context *context, si
 }
 
 /* Asks the driver's pool for an attribute in bytes. What another thread has counted meanwhile may
- * be newer than the answer, so it is asked again then, a few times. Lock not held; on return it is.
- */
+ * be newer than the answer, so it is asked again then, a few times. Lock held on entry and return,
+ * not in between. */
 static CUresult ask(struct pool *pool, const struct driver_pool *async,
                     CUmemPool_attribute attribute, cuuint64_t *bytes) {
-    lock_check_none();
+    lock_check_held(LOCK_POOL);
     CUresult result;
     unsigned changes, tries = 8;
-    pool_lock(pool);
     do {
         changes = async->changes;
         pool_unlock(pool);
@@ -148,8 +147,8 @@ static CUresult ask(struct pool *pool, const struct driver_pool *async,
 static bool has_grown(struct pool *pool, struct context *context, size_t bytes) {
     struct driver_pool *async = context->driver_pool;
     cuuint64_t reserved = 0;
+    pool_lock(pool);
     CUresult result = ask(pool, async, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved);
-    lock_check_held(LOCK_POOL);
     if (result != CUDA_SUCCESS) /* not known: at least what is in use */
         reserved = async->reserved > async->given + bytes ? async->reserved : async->given + bytes;
     bool grown = reserved > async->reserved;
@@ -306,9 +305,18 @@ static bool is_in_own_context(struct pool *pool, const struct pool_block *block)
            current == block->context->handle;
 }
 
-/* Frees behind the work that may use the block: while a wait is owed, in the legacy stream, which
- * is put behind it; in another context the wait is paid instead. Else what is allocated in the
- * store's own stream can have the memory at once. During a capture only cuMemFree is left, which
+/* While a wait is owed, the legacy stream, which can be put behind it. Else what is allocated in
+ * the store's own stream can have the memory at once. */
+static CUstream stream_to_free_in(struct pool *pool, struct context *context) {
+    pool_lock(pool);
+    const struct driver_pool *async = driver_pool_of(context);
+    CUstream stream = async && async->stream && !wait_is_owed() ? async->stream : CU_STREAM_LEGACY;
+    pool_unlock(pool);
+    return stream;
+}
+
+/* Frees behind the work that may use the block: in another context a wait that is owed is paid
+ * instead. During a capture only cuMemFree is left, which
  * waits for nothing where the memory is the driver's pool's [cuda.h, cuMemFree]. The block's
  * context may end meanwhile, but only after this: the block is being released. */
 BY_POINTER static CUresult surrender(struct pool *pool, struct pool_block *block) {
@@ -318,10 +326,7 @@ BY_POINTER static CUresult surrender(struct pool *pool, struct pool_block *block
         return CUDA_ERROR_NOT_READY;
     if (inside && !is_in_own_context(pool, block))
         wait_try_pay(pool, "cuMemFree");
-    pool_lock(pool);
-    const struct driver_pool *async = driver_pool_of(block->context);
-    CUstream stream = async && async->stream && !wait_is_owed() ? async->stream : CU_STREAM_LEGACY;
-    pool_unlock(pool);
+    CUstream stream = stream_to_free_in(pool, block->context);
     if (inside && stream == CU_STREAM_LEGACY)
         wait_precedes_own_work(pool);
     CUresult result = give_back(pool->driver, block, inside, stream);
@@ -377,8 +382,8 @@ static struct context *context_of(struct pool *pool, CUmemoryPool memory_pool, C
 static void count_pending(struct pool *pool, struct context *context) {
     struct driver_pool *async = context->driver_pool;
     cuuint64_t used = 0;
+    pool_lock(pool);
     CUresult result = ask(pool, async, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used);
-    lock_check_held(LOCK_POOL);
     if (result == CUDA_SUCCESS && used > async->given) {
         async->reserved = used;
         context->resting = false;

@@ -370,27 +370,30 @@ static void plan(struct growing *growing, size_t available) {
     reservation_claim(growing->reservation, &growing->claim);
 }
 
-/* Begins. False if the context has ended, or without addresses or host memory. Until its end the
- * context does not end for this thread: it counts as a block that is being released. */
+/* Until its end the context does not end for this thread: it counts as a block that is being
+ * released. False: there are no addresses. Lock held on entry and return, not in between. */
+static bool take_addresses(struct growing *growing) {
+    lock_check_held(LOCK_POOL);
+    struct device *device = growing->context->device;
+    size_t addresses = round_up(growing->size, PAGE) + most_of_growth(device);
+    device->releasing++;
+    if (find_addresses(growing, addresses) || reserve(growing, addresses) || take_hole(growing))
+        return true;
+    pool_count_released(growing->pool, device, 1);
+    return false;
+}
+
+/* Begins. False if the context has ended, or without addresses or host memory. */
 static bool begin(struct growing *growing) {
     struct pool *pool = growing->pool;
     struct context *context = growing->context;
     size_t available = available_of(pool);
-    size_t addresses = round_up(growing->size, PAGE) + most_of_growth(context->device);
     pool_lock(pool);
     if (!context->ended && !context->mapped)
         context->mapped = calloc(1, sizeof *context->mapped);
-    bool begun = !context->ended && context->mapped;
-    if (!begun) {
-        pool_unlock(pool);
-        return false;
-    }
-    context->device->releasing++;
-    begun = find_addresses(growing, addresses) || reserve(growing, addresses) || take_hole(growing);
+    bool begun = !context->ended && context->mapped && take_addresses(growing);
     if (begun)
         plan(growing, available);
-    else
-        pool_count_released(pool, context->device, 1);
     pool_unlock(pool);
     return begun;
 }

@@ -8,6 +8,13 @@ static bool can_ask(const struct pool *pool) {
     return driver->event_create && driver->event_query && driver->ctx_record_event;
 }
 
+/* An event that loses a race is freed with its context. */
+static void keep_event(struct pool *pool, struct context *context, CUevent event) {
+    pool_lock(pool);
+    context->event = event;
+    pool_unlock_between(pool);
+}
+
 /* The context's event for that question. *pending: it was recorded, and had not completed when it
  * was last looked at. Gate entered or closed, lock not held. */
 __attribute__((always_inline)) static inline CUevent
@@ -17,11 +24,8 @@ quiet_event(struct pool *pool, struct context *context, bool *pending) {
     CUevent event = context->event;
     *pending = context->event_pending;
     pool_unlock_between(pool);
-    if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS) {
-        pool_lock(pool);
-        context->event = event; /* an event that loses a race is freed with its context */
-        pool_unlock_between(pool);
-    }
+    if (!event && pool->driver->event_create(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS)
+        keep_event(pool, context, event);
     return event;
 }
 

@@ -40,6 +40,26 @@ static bool is_quiet(struct pool *pool, struct context *context) {
     return quiet;
 }
 
+/* Gives up so much of the context's idle memory, unless that would wait for work: false. current:
+ * the context whose work may be waited for. Lock held on entry and return, not in between. */
+static bool give_up_of(struct pool *pool, struct context *context, CUcontext current, size_t bytes,
+                       size_t *released) {
+    lock_check_held(LOCK_POOL);
+    pool_unlock(pool);
+    bool free_to_go = (current && context->handle == current) || is_quiet(pool, context);
+    pool_lock(pool);
+    bool waits = current && context->handle == current;
+    struct release_list releases = {.device = context->device, .own = context};
+    releases.waits = waits ? RELEASE_WAITS_ONCE : RELEASE_IF_QUIET;
+    releases.quiet = waits ? NULL : context;
+    if (free_to_go && !context->ended) {
+        release_collect(pool, &(struct release_scope){context->device, context, true}, bytes,
+                        &releases);
+        *released += release_list_give_back(pool, &releases);
+    }
+    return free_to_go;
+}
+
 bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, size_t *released) {
     struct context *seen[MOST_CONTEXTS], *context;
     CUcontext current;
@@ -54,22 +74,8 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
     while (count < MOST_CONTEXTS && *released < bytes &&
            (context = next_context(pool, device, seen, count))) {
         seen[count++] = context;
-        pool_unlock(pool);
-        bool free_to_go = (current && context->handle == current) || is_quiet(pool, context);
-        pool_lock(pool);
-        bool waits = current && context->handle == current;
-        struct release_list releases = {
-            .device = context->device,
-            .waits = waits ? RELEASE_WAITS_ONCE : RELEASE_IF_QUIET,
-            .own = context,
-            .quiet = waits ? NULL : context,
-        };
-        if (free_to_go && !context->ended) {
-            release_collect(pool, &(struct release_scope){context->device, context, true},
-                            bytes - *released, &releases);
-            *released += release_list_give_back(pool, &releases);
-        }
-        complete = complete && free_to_go;
+        if (!give_up_of(pool, context, current, bytes - *released, released))
+            complete = false;
     }
     pool_unlock(pool);
     return complete;
