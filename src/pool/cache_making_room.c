@@ -109,6 +109,7 @@ static void take_out(struct pool *pool, struct cache *cache, const struct plan *
     device->changes++;
     block->next_leaving = NULL;
     device->releasing++;
+    device->unvisited++;
     given_up_note(device, block, NULL);
     stats_add(STATS_bound_released_blocks, 1);
     cache_stands_for_itself(cache);
@@ -138,7 +139,9 @@ static bool end_late(struct pool *pool, struct cache *cache, struct context *con
     context_note_error(pool, context, result);
     pool_lock(pool);
     release_list_end(pool, &releases, result == CUDA_SUCCESS, NULL);
+    context->device->unvisited--;
     pool_count_released(pool, context->device, 1);
+    futex_change(&pool->release_rounds); /* the context's end may wait for this block alone */
     cache->asking--;
     pool_unlock(pool);
     return false;
@@ -162,6 +165,7 @@ static bool end_here(struct pool *pool, struct cache *cache, const struct plan *
     plan->gives->next = cache->spare;
     cache->spare = plan->gives;
     device->saves = cache->fit.little = true;
+    device->unvisited--;
     if (!--device->releasing)
         atomic_fetch_add(&pool->release_rounds, 1);
     cache->nothing_idle = !device_idle(device);

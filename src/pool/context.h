@@ -67,6 +67,7 @@ struct device {
     uint64_t frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
+    int unvisited; /* of these, such as no visit keeps their contexts from ending for */
     enum host_access host_access;
     struct device_place place;
     struct device_bounds bounds;

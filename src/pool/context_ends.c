@@ -50,9 +50,10 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     lock_check_held(LOCK_POOL);
     struct pool_block *block;
     struct ledger_place place = {0};
-    /* Other threads may be at its chunks or at its memory pool. From here on all is done at once.
-     */
-    while (context->source->reuses && context->device->releasing)
+    const struct device *device = context->device;
+    /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
+     * driver is about to free, too. From here on all is done at once. */
+    while (context->source->reuses ? device->releasing : device->unvisited)
         pool_await_releases(pool);
     if (context->ended)
         return false;

@@ -138,8 +138,8 @@ static inline void pool_grant_anew(struct pool *pool) {
     pool_unlock(pool);
 }
 
-/* Until some device's `releasing` has reached zero, or for no reason. Lock held on entry and
- * return, not in between. */
+/* Until some device's `releasing` or `unvisited` has reached zero, or for no reason. Lock held on
+ * entry and return, not in between. */
 static inline void pool_await_releases(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     int seen = atomic_load(&pool->release_rounds);

@@ -246,10 +246,23 @@ static void end_while_asked(void) {
     pool_primary_ending(pool, 0);
 }
 
-static void end_while_freed(CUdeviceptr pointer) {
+static pthread_t ending;
+
+static void *end_primary(void *unused) {
+    (void)unused;
+    pool_primary_ending(pool, 0);
+    return NULL;
+}
+
+/* Else the driver would free the block with the context, and the free reach whoever has its address
+ * by then. */
+static void the_end_waits_for_the_free(CUdeviceptr pointer) {
     (void)pointer;
     fake.on_free = NULL;
-    pool_primary_ending(pool, 0);
+    assert_int_equal(pthread_create(&ending, NULL, end_primary, NULL), 0);
+    for (int i = 0; i < 400 && LIST_EMPTY(&pool->ended); i++)
+        futex_pause();
+    assert_true(LIST_EMPTY(&pool->ended));
 }
 
 static bool cache_is_asking_now(void) {
@@ -276,11 +289,13 @@ static void the_context_may_end_while_it_is_asked_about_for_a_new_size(void **st
     try_to_grow(&growing);
 }
 
-static void the_context_may_end_while_a_new_size_is_made_room_for(void **state) {
+static void a_context_ends_once_what_made_room_for_a_new_size_is_given_back(void **state) {
     (void)state;
     struct growing growing = grow_up_and_on();
-    fake.on_free = end_while_freed;
+    fake.on_free = the_end_waits_for_the_free;
     try_to_grow(&growing);
+    assert_int_equal(pthread_join(ending, NULL), 0);
+    assert_true(pool_is_valid(pool));
 }
 
 #define TEST_IN_AUTO(name) cmocka_unit_test_setup_teardown(name, start_in_auto, stop)
@@ -298,7 +313,7 @@ int main(void) {
         TEST_IN_AUTO(others_may_have_the_pool_while_a_new_size_is_made_room_for),
         TEST_IN_AUTO(threads_with_one_cache_do_not_give_back_a_block_twice),
         TEST_IN_AUTO(the_context_may_end_while_it_is_asked_about_for_a_new_size),
-        TEST_IN_AUTO(the_context_may_end_while_a_new_size_is_made_room_for),
+        TEST_IN_AUTO(a_context_ends_once_what_made_room_for_a_new_size_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
