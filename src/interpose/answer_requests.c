@@ -57,7 +57,7 @@ void steer_answer(struct pool *pool, bool may_wait) {
         break;
     case MAILBOX_NOTHING:
     case MAILBOX_KINDS:
-        mailbox_answer(&request, 0, "the request did not come through: ask again");
+        mailbox_refuse(&request);
         return;
     }
     stats_add(STATS_requests_answered, 1);

@@ -10,7 +10,7 @@
  *
  *  - while it writes a request: it writes over the owner's. What is read then does not match its
  *    *seal*, which covers the number and every word, whichever of both wrote the seal: the process
- *    takes it for NOTHING and says so. The owner's request is lost, and it may ask again.
+ *    takes it for NOTHING and says so. The owner's request is lost, and it asks again.
  *  - before it sets `posted`: it looks first whether it is still the owner. If it loses the mailbox
  *    between that and its compare-and-swap, `posted` either has changed, and it looks again; or it
  *    is set to its number, which is not the claim's: NOTHING, until the owner sets its own.
@@ -67,7 +67,8 @@ void mailbox_close(void);
 bool mailbox_take(struct mailbox_request *request);
 /* text: what the user reads, "" for nothing; shortened if need be. */
 void mailbox_answer(const struct mailbox_request *request, uint64_t released, const char *text);
-void mailbox_postpone(void); /* the request waits on */
+void mailbox_refuse(const struct mailbox_request *request); /* the answer to NOTHING: ask again */
+void mailbox_postpone(void);                                /* the request waits on */
 /* To be called when the process ends: answers who asks just now. */
 void mailbox_finish(void);
 
@@ -81,8 +82,8 @@ struct mailbox_reply {
     uint64_t released;
     char text[PAGE_REQUEST]; /* ends */
 };
-/* LOST: this process did nothing for so long that another has taken its place; whether the request
- * was answered, nobody can tell. */
+/* LOST: it is to be asked again. This process did nothing for so long that another has taken its
+ * place, and nobody can tell whether the request was answered; or such a one has spoilt it. */
 enum mailbox_state { MAILBOX_WAITS, MAILBOX_ANSWERED, MAILBOX_LOST };
 /* To be called all the time while the answer is waited for: it tells others that it is. */
 enum mailbox_state mailbox_look(struct stats_mailbox *asked, const struct mailbox_request *request,

@@ -14,8 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 static struct stats_page *page;
+
+/* What another does while an asker is about to read the clock; NULL: nothing. */
+static void (*another)(void);
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    if (another)
+        another();
+    return (int)syscall(SYS_clock_gettime, clock, now);
+}
 
 static int open_page(void **state) {
     (void)state;
@@ -27,6 +39,7 @@ static int open_page(void **state) {
 
 static int close_page(void **state) {
     (void)state;
+    another = NULL;
     mailbox_close();
     munmap(page, sizeof *page);
     return 0;
@@ -196,6 +209,42 @@ static void who_lost_the_mailbox_takes_no_answer_for_its_own(void **state) {
     assert_int_equal(mailbox_look(&page->mailbox, &stopped, &reply), MAILBOX_LOST);
 }
 
+static void takes_the_mailbox_10_ms_later(void) {
+    struct timespec now;
+    another = NULL;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    page->mailbox.claim = UINT64_C(7) << 32 | (uint32_t)(ms + 10 + 50);
+}
+
+/* It has been stopped for those 10 ms. */
+static void who_is_slow_to_take_the_mailbox_takes_it_from_nobody(void **state) {
+    (void)state;
+    struct mailbox_request slow = trim(1);
+    another = takes_the_mailbox_10_ms_later;
+    assert_false(mailbox_post(&page->mailbox, &slow));
+    assert_int_equal(page->mailbox.claim >> 32, 7);
+}
+
+enum { LONG_ENOUGH = 100000 };
+static unsigned written;
+
+static void writes_a_number(void) {
+    if (written++ < LONG_ENOUGH)
+        page->mailbox.posted += 1000;
+}
+
+static void who_writes_numbers_without_end_keeps_no_asker(void **state) {
+    (void)state;
+    struct mailbox_request sent = trim(1);
+    written = 0;
+    another = writes_a_number;
+    assert_false(mailbox_post(&page->mailbox, &sent));
+    assert_in_range(written, 1, LONG_ENOUGH - 1);
+    another = NULL;
+    post(&sent); /* what it had taken it has given back */
+}
+
 /* What a late one has in its registers when it goes on, in the middle of mailbox_post. */
 static void what_a_late_one_writes_over_another_s_request_does_nothing(void **state) {
     (void)state;
@@ -223,12 +272,14 @@ static void what_a_late_one_writes_over_another_s_request_does_nothing(void **st
             page->mailbox.posted = written.posted;
         assert_true(mailbox_take(&got));
         assert_int_equal(got.kind, MAILBOX_NOTHING);
-        mailbox_answer(&got, 0, "ask again");
-        assert_int_equal(is_answered(&other, &reply), what != 4);
-        assert_true(mailbox_leave(&page->mailbox, &other));
+        mailbox_refuse(&got);
+        assert_int_equal(mailbox_look(&page->mailbox, &other, &reply),
+                         what == 4 ? MAILBOX_WAITS : MAILBOX_LOST);
+        if (what == 4)
+            assert_true(mailbox_leave(&page->mailbox, &other));
     }
     other = trim(3);
-    post(&other);
+    post(&other); /* at once */
     assert_true(mailbox_take(&got));
     assert_int_equal(got.bytes, 3);
     mailbox_answer(&got, 3, "");
@@ -302,6 +353,8 @@ int main(void) {
         PAGE(only_one_asks_at_a_time),
         PAGE(who_is_stopped_while_it_asks_bars_nobody),
         PAGE(who_lost_the_mailbox_takes_no_answer_for_its_own),
+        PAGE(who_is_slow_to_take_the_mailbox_takes_it_from_nobody),
+        PAGE(who_writes_numbers_without_end_keeps_no_asker),
         PAGE(what_a_late_one_writes_over_another_s_request_does_nothing),
         PAGE(no_request_is_ever_made_of_two),
         PAGE(a_page_that_ends_answers),
