@@ -21,8 +21,9 @@
  *
  * A request counts if its number is the claim's, which is no longer 0 milliseconds, as one that was
  * withdrawn: a process that comes to it late does nothing. The request of an asker that is stopped
- * or was killed counts until another takes the mailbox. The process never waits for an asker. It
- * numbers its answer, text first, and finds the next request, if one came meanwhile, afterwards.
+ * or was killed counts until another takes the mailbox, or until the asker would have given up. The
+ * process never waits for an asker. It numbers its answer, text first, and finds the next request,
+ * if one came meanwhile, afterwards.
  *
  * Whatever a hostile program of the same user writes here is such a request, or NOTHING. */
 #ifndef POOLCUDA_OBSERVE_MAILBOX_H
