@@ -60,6 +60,7 @@ static void look(struct asked *asked, struct mailbox_reply *reply) {
         return;
     case MAILBOX_ANSWERED:
         asked->state = ANSWERED;
+        mailbox_leave(&asked->page.live->mailbox, &asked->request);
         return;
     case MAILBOX_LOST: /* what is asked for may be done twice */
         asked->state = LOCKED_OUT;
@@ -68,9 +69,7 @@ static void look(struct asked *asked, struct mailbox_reply *reply) {
 }
 
 static void leave(struct asked *asked) {
-    bool posted = asked->state == POSTED || asked->state == ANSWERED;
-    bool left = posted && mailbox_leave(&asked->page.live->mailbox, &asked->request);
-    if (asked->state == POSTED && !left)
+    if (asked->state == POSTED && !mailbox_leave(&asked->page.live->mailbox, &asked->request))
         asked->state = LOCKED_OUT;
 }
 

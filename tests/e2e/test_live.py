@@ -494,6 +494,21 @@ def test_a_command_that_waits_bars_others_and_one_that_is_stopped_or_killed_does
     assert asking.returncode == (0 if how == signal.SIGSTOP else -how) and is_asked(program) is False
 
 
+def test_a_command_that_waits_for_others_bars_nobody_from_who_has_answered(program):
+    program.do("churn")
+    with Program(**KEEP) as other, subprocess.Popen([COMMAND, "trim", "all", "--timeout", str(guard.LIMIT)]) as asking:
+        guard.wait_for(lambda: is_asked(other), "the other is asked")
+
+        def is_left():
+            mailbox = pages.read(program.page)[pages.MAILBOX_AT:]
+            return struct.unpack_from("<I", mailbox)[0] and not struct.unpack_from("<I", mailbox, 560)[0]
+
+        guard.wait_for(lambda: is_left() or asking.poll() is not None, "it has left the one")
+        assert asking.poll() is None
+        other.do("churn")
+    assert asking.returncode == 0
+
+
 def seal(data):
     """FNV-1a, as requests have it."""
     value = 0xcbf29ce484222325
