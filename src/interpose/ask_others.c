@@ -177,10 +177,13 @@ static bool pursue(struct asked *asked, struct asking *asking, bool alive) {
     return asked->posted ? look(asked, asking) : post(asked, asking);
 }
 
-static void let_go(struct asked *asked) {
+/* Returns whether the process has begun what it is asked for. */
+static bool let_go(struct asked *asked) {
+    enum mailbox_end end = MAILBOX_WITHDRAWN;
     if (asked->posted)
-        mailbox_leave(&asked->page.live->mailbox, &asked->request);
+        end = mailbox_leave(&asked->page.live->mailbox, &asked->request);
     share_close_page(&asked->page);
+    return end != MAILBOX_WITHDRAWN;
 }
 
 /* A round through those that have not been done with. */
@@ -211,9 +214,10 @@ static void ask(struct pool *pool, struct asking *asking, size_t bytes, uint64_t
     for (size_t i = 0; i < asking->count; i++) {
         if (!asked[i].page.live)
             continue;
-        if (asked[i].posted && !asked[i].ending && patient)
+        if (let_go(&asked[i]))
+            asking->freed = asking->freed || !asked[i].ending;
+        else if (asked[i].posted && patient)
             note_silent(&asked[i]);
-        let_go(&asked[i]);
     }
 }
 

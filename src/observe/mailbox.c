@@ -30,6 +30,10 @@ static uint32_t until_of(uint64_t claim) {
     return (uint32_t)claim;
 }
 
+static uint64_t begun_of(uint32_t serial) {
+    return 1 + (uint64_t)serial;
+}
+
 /* CLOCK_MONOTONIC, which wraps. */
 static uint32_t now_ms(void) {
     return (uint32_t)(clock_ns(CLOCK_MONOTONIC) / 1000000u);
@@ -119,6 +123,7 @@ bool mailbox_take(struct mailbox_request *request) {
     request->bytes = atomic_load(&box->bytes);
     request->until_ns = atomic_load(&box->until_ns);
     read_text(request->text, box->text);
+    atomic_store(&box->begun, begun_of(request->serial)); /* before the seal is looked at */
     uint64_t claim = atomic_load(&box->claim);
     bool sound = atomic_load(&box->seal) == seal_of(request) &&
                  serial_of(claim) == request->serial && until_of(claim) && kind < MAILBOX_KINDS &&
@@ -144,6 +149,7 @@ void mailbox_refuse(const struct mailbox_request *request) {
 }
 
 void mailbox_postpone(void) {
+    atomic_store(&box->begun, 0);
     atomic_flag_clear(&busy);
 }
 
@@ -176,10 +182,15 @@ static bool keep_box(struct stats_mailbox *asked, const struct mailbox_request *
                                           claim_of(request->serial, lease_from(now)));
 }
 
-bool mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request) {
+enum mailbox_end mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request) {
     uint64_t claim = atomic_load(&asked->claim);
-    return serial_of(claim) == request->serial &&
-           atomic_compare_exchange_strong(&asked->claim, &claim, claim_of(request->serial, 0));
+    if (serial_of(claim) != request->serial)
+        return MAILBOX_TAKEN_OVER;
+    atomic_store(&asked->seal, 0); /* the request counts no more, and the mailbox is ours yet */
+    bool begun = atomic_load(&asked->begun) == begun_of(request->serial);
+    if (!atomic_compare_exchange_strong(&asked->claim, &claim, claim_of(request->serial, 0)))
+        return MAILBOX_TAKEN_OVER;
+    return begun ? MAILBOX_BEGUN : MAILBOX_WITHDRAWN;
 }
 
 bool mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request) {

@@ -17,7 +17,10 @@
  *  - while it looks for its answer: that of another may be written as it copies it. It has been
  *    answered only if it is still the owner after the copy; else nobody can tell.
  *  - when it renews its claim, or withdraws: both are compare-and-swap from a claim of its own
- *    number, and fail.
+ *    number, and fail. The seal that it takes away before may be another's, as above.
+ *
+ * The process says which request it begins, and then looks at the seal. Who withdraws a request
+ * takes the seal away, and then looks whether it was begun: what was not, never is.
  *
  * A request counts if its number is the claim's, which is no longer 0 milliseconds, as one that was
  * withdrawn: a process that comes to it late does nothing. The request of an asker that is stopped
@@ -89,8 +92,10 @@ enum mailbox_state { MAILBOX_WAITS, MAILBOX_ANSWERED, MAILBOX_LOST };
 /* To be called all the time while the answer is waited for: it tells others that it is. */
 enum mailbox_state mailbox_look(struct stats_mailbox *asked, const struct mailbox_request *request,
                                 struct mailbox_reply *reply);
-/* To be called when nobody waits for the answer any more; withdraws what is not answered. False: it
- * was lost. */
-bool mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request);
+/* WITHDRAWN: nothing was done for it, nor will be. BEGUN: it was answered, or is being. TAKEN_OVER:
+ * nobody can tell. */
+enum mailbox_end { MAILBOX_WITHDRAWN, MAILBOX_BEGUN, MAILBOX_TAKEN_OVER };
+/* To be called when nobody waits for the answer any more. */
+enum mailbox_end mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request);
 
 #endif

@@ -102,13 +102,13 @@ static void one_that_was_withdrawn_asks_for_nothing_and_the_next_is_answered(voi
     struct mailbox_request sent = trim(1), got;
     struct mailbox_reply reply;
     post(&sent);
-    assert_true(mailbox_leave(&page->mailbox, &sent));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
     assert_true(mailbox_take(&got));
     assert_int_equal(got.kind, MAILBOX_NOTHING);
     mailbox_answer(&got, 0, "");
     sent = trim(9);
     post(&sent);
-    assert_true(mailbox_leave(&page->mailbox, &sent));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
     struct mailbox_request next = trim(10);
     post(&next); /* before the process came to the other */
     assert_true(mailbox_take(&got));
@@ -137,7 +137,7 @@ static void an_unsound_request_is_answered_and_does_nothing(void **state) {
         assert_int_equal(got.text[sizeof got.text - 1], 0);
         mailbox_answer(&got, 0, "");
         assert_int_equal(page->mailbox.answered, page->mailbox.posted);
-        assert_true(mailbox_leave(&page->mailbox, &sent));
+        assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_BEGUN);
     }
     page->mailbox.posted += UINT32_MAX; /* any other number is a new one */
     assert_true(mailbox_take(&got));
@@ -175,7 +175,7 @@ static void only_one_asks_at_a_time(void **state) {
         assert_int_equal(mailbox_look(&page->mailbox, &sent, &reply), MAILBOX_WAITS);
         assert_false(mailbox_post(&page->mailbox, &other));
     }
-    assert_true(mailbox_leave(&page->mailbox, &sent));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
     post(&other);
 }
 
@@ -190,10 +190,10 @@ static void who_is_stopped_while_it_asks_bars_nobody(void **state) {
     assert_int_equal(got.bytes, 2);
     mailbox_answer(&got, 20, "");
     assert_int_equal(mailbox_look(&page->mailbox, &stopped, &reply), MAILBOX_LOST);
-    assert_false(mailbox_leave(&page->mailbox, &stopped));
+    assert_int_equal(mailbox_leave(&page->mailbox, &stopped), MAILBOX_TAKEN_OVER);
     assert_true(is_answered(&other, &reply));
     assert_int_equal(reply.released, 20);
-    assert_true(mailbox_leave(&page->mailbox, &other));
+    assert_int_equal(mailbox_leave(&page->mailbox, &other), MAILBOX_BEGUN);
 }
 
 static void who_lost_the_mailbox_takes_no_answer_for_its_own(void **state) {
@@ -276,7 +276,7 @@ static void what_a_late_one_writes_over_another_s_request_does_nothing(void **st
         assert_int_equal(mailbox_look(&page->mailbox, &other, &reply),
                          what == 4 ? MAILBOX_WAITS : MAILBOX_LOST);
         if (what == 4)
-            assert_true(mailbox_leave(&page->mailbox, &other));
+            assert_int_equal(mailbox_leave(&page->mailbox, &other), MAILBOX_WITHDRAWN);
     }
     other = trim(3);
     post(&other); /* at once */
@@ -332,6 +332,56 @@ static void no_request_is_ever_made_of_two(void **state) {
     pthread_join(process, NULL);
 }
 
+/* Who leaves meanwhile must not say that nothing was done. */
+static void who_leaves_learns_whether_its_request_was_begun(void **state) {
+    (void)state;
+    struct mailbox_request sent = trim(1), got;
+    post(&sent);
+    assert_true(mailbox_take(&got));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_BEGUN);
+    mailbox_answer(&got, 1, "");
+    post(&sent);
+    assert_true(mailbox_take(&got));
+    mailbox_postpone();
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
+    assert_true(mailbox_take(&got));
+    assert_int_equal(got.kind, MAILBOX_NOTHING);
+    mailbox_answer(&got, 0, "");
+}
+
+/* In threads: what is said to be withdrawn is never carried out. */
+enum { WITHDRAWALS = 20000 };
+static _Atomic uint64_t carried_out;
+
+static void *carry_out(void *unused) {
+    struct mailbox_request got;
+    (void)unused;
+    while (!atomic_load(&asking_is_over))
+        if (mailbox_take(&got)) {
+            if (got.kind == MAILBOX_TRIM)
+                atomic_store(&carried_out, got.bytes);
+            mailbox_answer(&got, 0, "");
+        }
+    return NULL;
+}
+
+static void what_is_withdrawn_is_not_carried_out(void **state) {
+    (void)state;
+    pthread_t process;
+    atomic_store(&asking_is_over, false);
+    assert_int_equal(pthread_create(&process, NULL, carry_out, NULL), 0);
+    uint64_t withdrawn = 0;
+    for (uint64_t i = 1; i <= WITHDRAWALS; i++) {
+        struct mailbox_request request = trim(i);
+        post(&request);
+        if (mailbox_leave(&page->mailbox, &request) == MAILBOX_WITHDRAWN)
+            withdrawn = i;
+        assert_true(!withdrawn || atomic_load(&carried_out) != withdrawn);
+    }
+    atomic_store(&asking_is_over, true);
+    pthread_join(process, NULL);
+}
+
 static void a_page_that_ends_answers(void **state) {
     (void)state;
     struct mailbox_request sent = trim(1);
@@ -357,6 +407,8 @@ int main(void) {
         PAGE(who_writes_numbers_without_end_keeps_no_asker),
         PAGE(what_a_late_one_writes_over_another_s_request_does_nothing),
         PAGE(no_request_is_ever_made_of_two),
+        PAGE(who_leaves_learns_whether_its_request_was_begun),
+        PAGE(what_is_withdrawn_is_not_carried_out),
         PAGE(a_page_that_ends_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
