@@ -227,20 +227,20 @@ static void who_is_slow_to_take_the_mailbox_takes_it_from_nobody(void **state) {
 }
 
 enum { LONG_ENOUGH = 100000 };
-static unsigned written;
+static unsigned numbers;
 
 static void writes_a_number(void) {
-    if (written++ < LONG_ENOUGH)
+    if (numbers++ < LONG_ENOUGH)
         page->mailbox.posted += 1000;
 }
 
 static void who_writes_numbers_without_end_keeps_no_asker(void **state) {
     (void)state;
     struct mailbox_request sent = trim(1);
-    written = 0;
+    numbers = 0;
     another = writes_a_number;
     assert_false(mailbox_post(&page->mailbox, &sent));
-    assert_in_range(written, 1, LONG_ENOUGH - 1);
+    assert_in_range(numbers, 1, LONG_ENOUGH - 1);
     another = NULL;
     post(&sent); /* what it had taken it has given back */
 }
