@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum state { GONE, LOCKED_OUT, POSTED, ANSWERED };
+enum state { GONE, LOCKED_OUT, POSTED, BEGUN, ANSWERED };
 
 struct asked {
     const struct live_process *process;
@@ -60,6 +60,7 @@ static void look(struct asked *asked, struct mailbox_reply *reply) {
         return;
     case MAILBOX_ANSWERED:
         asked->state = ANSWERED;
+        mailbox_leave(&asked->page.live->mailbox, &asked->request);
         return;
     case MAILBOX_LOST: /* what is asked for may be done twice */
         asked->state = LOCKED_OUT;
@@ -68,10 +69,10 @@ static void look(struct asked *asked, struct mailbox_reply *reply) {
 }
 
 static void leave(struct asked *asked) {
-    bool posted = asked->state == POSTED || asked->state == ANSWERED;
-    bool left = posted && mailbox_leave(&asked->page.live->mailbox, &asked->request);
-    if (asked->state == POSTED && !left)
-        asked->state = LOCKED_OUT;
+    static const enum state ends[] = {
+        [MAILBOX_WITHDRAWN] = POSTED, [MAILBOX_BEGUN] = BEGUN, [MAILBOX_TAKEN_OVER] = LOCKED_OUT};
+    if (asked->state == POSTED)
+        asked->state = ends[mailbox_leave(&asked->page.live->mailbox, &asked->request)];
 }
 
 static void missed(const char *command, const struct asked *asked, double timeout) {
@@ -81,6 +82,9 @@ static void missed(const char *command, const struct asked *asked, double timeou
     else if (asked->state == LOCKED_OUT)
         fprintf(stderr, "%s: %s: not answered within %g s: others are asking it just now\n",
                 command, name, timeout);
+    else if (asked->state == BEGUN)
+        fprintf(stderr, "%s: %s: not answered within %g s: it is about to do it\n", command, name,
+                timeout);
     else
         fprintf(stderr,
                 "%s: %s: not answered within %g s: it allocates and frees no memory just now; "

@@ -4,7 +4,7 @@
 #include "pool_options.h"
 
 /* Whether the one that asked gives up by now. It withdraws its request itself, unless it was
- * killed: each try costs the program some calls, and must not go on for ever. */
+ * killed: nobody wants any more what it asked for, and each try costs the program some calls. */
 static bool is_over(const struct mailbox_request *request) {
     return clock_ns(CLOCK_MONOTONIC) >= request->until_ns;
 }
@@ -17,7 +17,7 @@ static bool release(struct pool *pool, const struct mailbox_request *request, bo
         return true;
     }
     bool complete = pool_give_up(pool, request->device, request->bytes, may_wait, &released);
-    if (!complete && !released && !is_over(request))
+    if (!complete && !released)
         return false;
     stats_add(STATS_given_up_bytes, released);
     mailbox_answer(request, released,
@@ -44,6 +44,10 @@ void steer_answer(struct pool *pool, bool may_wait) {
     struct mailbox_request request;
     if (!mailbox_take(&request))
         return;
+    if (request.kind != MAILBOX_NOTHING && is_over(&request)) {
+        mailbox_answer(&request, 0, "the request comes too late: nothing was done");
+        return;
+    }
     switch (request.kind) {
     case MAILBOX_TRIM:
     case MAILBOX_GIVE_UP:
@@ -57,7 +61,7 @@ void steer_answer(struct pool *pool, bool may_wait) {
         break;
     case MAILBOX_NOTHING:
     case MAILBOX_KINDS:
-        mailbox_answer(&request, 0, "the request did not come through: ask again");
+        mailbox_refuse(&request);
         return;
     }
     stats_add(STATS_requests_answered, 1);

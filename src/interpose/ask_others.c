@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-    MOST_ASKED = 16,      /* processes at a time */
+    MOST_ASKED = 64,      /* processes at a time: MPS has fewer on a GPU */
     MOST_SILENT = 64,     /* processes that are remembered */
     STEP_NS = 500 * 1000, /* between two looks at the answers */
     STEPS_ALIVE = 4       /* so many looks later it is seen whether the asked live */
@@ -25,9 +25,8 @@ struct silent {
 static struct silent silent[MOST_SILENT];
 static atomic_flag silent_in_use = ATOMIC_FLAG_INIT;
 
-/* Invariant: the page is joined, and its file open, while the process is asked; once `posted` the
- * mailbox may be ours. ending: it has answered that it comes to its end, and gives what it has to
- * the driver. */
+/* Invariant: the page is joined while the process is asked; once `posted` the mailbox may be ours.
+ * ending: it has answered that it comes to its end, and gives what it has to the driver. */
 struct asked {
     struct share_page page;
     bool posted, ending;
@@ -103,8 +102,10 @@ static bool consider(int folder, const char *name, const uint8_t uuid[STATS_UUID
         asked->request =
             (struct mailbox_request){.kind = MAILBOX_GIVE_UP, .bytes = bytes, .text = ""};
         if (idle_on(asked->page.live, head, uuid, &asked->request.device) &&
-            !was_silent(asked->process, asked->born, asked->life))
+            !was_silent(asked->process, asked->born, asked->life)) {
+            share_close_entry(&asked->page); /* the program may be short of descriptors */
             return true;
+        }
     }
     share_close_page(&asked->page);
     return false;
@@ -176,16 +177,19 @@ static bool pursue(struct asked *asked, struct asking *asking, bool alive) {
     return asked->posted ? look(asked, asking) : post(asked, asking);
 }
 
-static void let_go(struct asked *asked) {
+/* Returns whether the process has begun what it is asked for. */
+static bool let_go(struct asked *asked) {
+    enum mailbox_end end = MAILBOX_WITHDRAWN;
     if (asked->posted)
-        mailbox_leave(&asked->page.live->mailbox, &asked->request);
+        end = mailbox_leave(&asked->page.live->mailbox, &asked->request);
     share_close_page(&asked->page);
+    return end != MAILBOX_WITHDRAWN;
 }
 
 /* A round through those that have not been done with. */
 static void pursue_all(struct asking *asking, bool alive) {
     for (size_t i = 0; i < asking->count; i++)
-        if (asking->asked[i].page.file >= 0 && pursue(&asking->asked[i], asking, alive)) {
+        if (asking->asked[i].page.live && pursue(&asking->asked[i], asking, alive)) {
             let_go(&asking->asked[i]);
             asking->waiting--;
         }
@@ -208,11 +212,12 @@ static void ask(struct pool *pool, struct asking *asking, size_t bytes, uint64_t
     }
     bool patient = asking->released < bytes && !asking->ended; /* else nobody had the time */
     for (size_t i = 0; i < asking->count; i++) {
-        if (asked[i].page.file < 0)
+        if (!asked[i].page.live)
             continue;
-        if (asked[i].posted && !asked[i].ending && patient)
+        if (let_go(&asked[i]))
+            asking->freed = asking->freed || !asked[i].ending;
+        else if (asked[i].posted && patient)
             note_silent(&asked[i]);
-        let_go(&asked[i]);
     }
 }
 

@@ -5,7 +5,10 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { LEASE_MS = 50 };
+enum { LEASE_MS = 50, MOST_TRIES = 64 };
+
+/* The answer to NOTHING, by which an asker knows that it has to ask again. */
+static const char spoilt[] = "the request did not come through: ask again";
 
 static _Atomic uint32_t none;
 _Atomic uint32_t *mailbox_posted = &none;
@@ -25,6 +28,10 @@ static uint32_t serial_of(uint64_t claim) {
 
 static uint32_t until_of(uint64_t claim) {
     return (uint32_t)claim;
+}
+
+static uint64_t begun_of(uint32_t serial) {
+    return 1 + (uint64_t)serial;
 }
 
 /* CLOCK_MONOTONIC, which wraps. */
@@ -66,13 +73,14 @@ static uint64_t seal_of(const struct mailbox_request *request) {
     return seal;
 }
 
-/* A text of the page, which another may write meanwhile. */
+/* A text of the page, which another may write meanwhile: what is read of it is read before whatever
+ * the caller looks at next. */
 static void read_text(char to[PAGE_REQUEST], const char *from) {
     const _Atomic uint64_t *words = (const void *)from;
     _Static_assert(offsetof(struct stats_mailbox, text) % 8 == 0 && PAGE_REQUEST % 8 == 0, "words");
     _Static_assert(offsetof(struct stats_mailbox, answer) % 8 == 0, "words");
     for (size_t i = 0; i < PAGE_REQUEST / sizeof *words; i++) {
-        uint64_t word = atomic_load_explicit(&words[i], memory_order_relaxed);
+        uint64_t word = atomic_load_explicit(&words[i], memory_order_acquire);
         memcpy(to + i * sizeof word, &word, sizeof word);
     }
 }
@@ -82,7 +90,7 @@ static void write_text(char *to, const char from[PAGE_REQUEST]) {
     uint64_t word;
     for (size_t i = 0; i < PAGE_REQUEST / sizeof *words; i++) {
         memcpy(&word, from + i * sizeof word, sizeof word);
-        atomic_store_explicit(&words[i], word, memory_order_relaxed);
+        atomic_store_explicit(&words[i], word, memory_order_release);
     }
 }
 
@@ -115,6 +123,7 @@ bool mailbox_take(struct mailbox_request *request) {
     request->bytes = atomic_load(&box->bytes);
     request->until_ns = atomic_load(&box->until_ns);
     read_text(request->text, box->text);
+    atomic_store(&box->begun, begun_of(request->serial)); /* before the seal is looked at */
     uint64_t claim = atomic_load(&box->claim);
     bool sound = atomic_load(&box->seal) == seal_of(request) &&
                  serial_of(claim) == request->serial && until_of(claim) && kind < MAILBOX_KINDS &&
@@ -135,7 +144,12 @@ void mailbox_answer(const struct mailbox_request *request, uint64_t released, co
     atomic_flag_clear(&busy);
 }
 
+void mailbox_refuse(const struct mailbox_request *request) {
+    mailbox_answer(request, 0, spoilt);
+}
+
 void mailbox_postpone(void) {
+    atomic_store(&box->begun, 0);
     atomic_flag_clear(&busy);
 }
 
@@ -145,10 +159,11 @@ void mailbox_finish(void) {
         mailbox_answer(&request, 0, "the program is coming to its end");
 }
 
-/* Takes the mailbox for a request, whose number is the next. */
+/* Takes the mailbox for a request, whose number is the next. The clock is read last: a claim that
+ * another makes between the two would else be one of a time that no asker sets. */
 static bool take_box(struct stats_mailbox *asked, struct mailbox_request *request) {
-    uint32_t now = now_ms();
     uint64_t claim = atomic_load(&asked->claim);
+    uint32_t now = now_ms();
     if (left_of(claim, now))
         return false;
     request->serial = serial_of(claim) + 1;
@@ -158,13 +173,24 @@ static bool take_box(struct stats_mailbox *asked, struct mailbox_request *reques
 
 /* Whether the mailbox is the request's still; says for some time more that it is. */
 static bool keep_box(struct stats_mailbox *asked, const struct mailbox_request *request) {
-    uint32_t now = now_ms();
     uint64_t claim = atomic_load(&asked->claim);
+    uint32_t now = now_ms();
     if (serial_of(claim) != request->serial || !until_of(claim))
         return false;
     return left_of(claim, now) > LEASE_MS / 2 ||
            atomic_compare_exchange_strong(&asked->claim, &claim,
                                           claim_of(request->serial, lease_from(now)));
+}
+
+enum mailbox_end mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request) {
+    uint64_t claim = atomic_load(&asked->claim);
+    if (serial_of(claim) != request->serial)
+        return MAILBOX_TAKEN_OVER;
+    atomic_store(&asked->seal, 0); /* the request counts no more, and the mailbox is ours yet */
+    bool begun = atomic_load(&asked->begun) == begun_of(request->serial);
+    if (!atomic_compare_exchange_strong(&asked->claim, &claim, claim_of(request->serial, 0)))
+        return MAILBOX_TAKEN_OVER;
+    return begun ? MAILBOX_BEGUN : MAILBOX_WITHDRAWN;
 }
 
 bool mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request) {
@@ -177,9 +203,10 @@ bool mailbox_post(struct stats_mailbox *asked, struct mailbox_request *request) 
     atomic_store(&asked->until_ns, request->until_ns);
     atomic_store(&asked->seal, seal_of(request));
     uint32_t posted = atomic_load(&asked->posted);
-    while (keep_box(asked, request))
+    for (int tries = 0; tries < MOST_TRIES && keep_box(asked, request); tries++)
         if (atomic_compare_exchange_strong(&asked->posted, &posted, request->serial))
             return true;
+    mailbox_leave(asked, request); /* if it still is ours: only a hostile one writes so often */
     return false;
 }
 
@@ -194,11 +221,9 @@ enum mailbox_state mailbox_look(struct stats_mailbox *asked, const struct mailbo
     /* Behind the copy: as long as the mailbox is ours, no other answer is written. */
     if (!keep_box(asked, request))
         return MAILBOX_LOST;
+    if (answered && strcmp(reply->text, spoilt) == 0) {
+        mailbox_leave(asked, request);
+        return MAILBOX_LOST;
+    }
     return answered ? MAILBOX_ANSWERED : MAILBOX_WAITS;
-}
-
-bool mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request) {
-    uint64_t claim = atomic_load(&asked->claim);
-    return serial_of(claim) == request->serial &&
-           atomic_compare_exchange_strong(&asked->claim, &claim, claim_of(request->serial, 0));
 }

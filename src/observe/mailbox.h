@@ -10,19 +10,23 @@
  *
  *  - while it writes a request: it writes over the owner's. What is read then does not match its
  *    *seal*, which covers the number and every word, whichever of both wrote the seal: the process
- *    takes it for NOTHING and says so. The owner's request is lost, and it may ask again.
+ *    takes it for NOTHING and says so. The owner's request is lost, and it asks again.
  *  - before it sets `posted`: it looks first whether it is still the owner. If it loses the mailbox
  *    between that and its compare-and-swap, `posted` either has changed, and it looks again; or it
  *    is set to its number, which is not the claim's: NOTHING, until the owner sets its own.
  *  - while it looks for its answer: that of another may be written as it copies it. It has been
  *    answered only if it is still the owner after the copy; else nobody can tell.
  *  - when it renews its claim, or withdraws: both are compare-and-swap from a claim of its own
- *    number, and fail.
+ *    number, and fail. The seal that it takes away before may be another's, as above.
+ *
+ * The process says which request it begins, and then looks at the seal. Who withdraws a request
+ * takes the seal away, and then looks whether it was begun: what was not, never is.
  *
  * A request counts if its number is the claim's, which is no longer 0 milliseconds, as one that was
  * withdrawn: a process that comes to it late does nothing. The request of an asker that is stopped
- * or was killed counts until another takes the mailbox. The process never waits for an asker. It
- * numbers its answer, text first, and finds the next request, if one came meanwhile, afterwards.
+ * or was killed counts until another takes the mailbox, or until the asker would have given up. The
+ * process never waits for an asker. It numbers its answer, text first, and finds the next request,
+ * if one came meanwhile, afterwards.
  *
  * Whatever a hostile program of the same user writes here is such a request, or NOTHING. */
 #ifndef POOLCUDA_OBSERVE_MAILBOX_H
@@ -67,7 +71,8 @@ void mailbox_close(void);
 bool mailbox_take(struct mailbox_request *request);
 /* text: what the user reads, "" for nothing; shortened if need be. */
 void mailbox_answer(const struct mailbox_request *request, uint64_t released, const char *text);
-void mailbox_postpone(void); /* the request waits on */
+void mailbox_refuse(const struct mailbox_request *request); /* the answer to NOTHING: ask again */
+void mailbox_postpone(void);                                /* the request waits on */
 /* To be called when the process ends: answers who asks just now. */
 void mailbox_finish(void);
 
@@ -81,14 +86,16 @@ struct mailbox_reply {
     uint64_t released;
     char text[PAGE_REQUEST]; /* ends */
 };
-/* LOST: this process did nothing for so long that another has taken its place; whether the request
- * was answered, nobody can tell. */
+/* LOST: it is to be asked again. This process did nothing for so long that another has taken its
+ * place, and nobody can tell whether the request was answered; or such a one has spoilt it. */
 enum mailbox_state { MAILBOX_WAITS, MAILBOX_ANSWERED, MAILBOX_LOST };
 /* To be called all the time while the answer is waited for: it tells others that it is. */
 enum mailbox_state mailbox_look(struct stats_mailbox *asked, const struct mailbox_request *request,
                                 struct mailbox_reply *reply);
-/* To be called when nobody waits for the answer any more; withdraws what is not answered. False: it
- * was lost. */
-bool mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request);
+/* WITHDRAWN: nothing was done for it, nor will be. BEGUN: it was answered, or is being. TAKEN_OVER:
+ * nobody can tell. */
+enum mailbox_end { MAILBOX_WITHDRAWN, MAILBOX_BEGUN, MAILBOX_TAKEN_OVER };
+/* To be called when nobody waits for the answer any more. */
+enum mailbox_end mailbox_leave(struct stats_mailbox *asked, const struct mailbox_request *request);
 
 #endif

@@ -12,7 +12,7 @@
 enum {
     /* Grows with every change of this layout, but not with another row of counters.def, routes.def
      * or wait_reasons.def: how many there are is said in the page. */
-    PAGE_VERSION = 15,
+    PAGE_VERSION = 16,
     PAGE_MODULES = 256,
     PAGE_MODULE_NAME = 227,
     PAGE_BUILD_ID = 28,
@@ -55,6 +55,8 @@ struct stats_mailbox {
     _Atomic uint64_t until_ns; /* by CLOCK_MONOTONIC: when nobody waits any more */
     _Atomic uint64_t seal;     /* of the request's number and all that it says */
     _Atomic uint64_t claim;    /* who may write here: a request's number, until when */
+    _Atomic uint64_t begun;    /* 1 + the number of the request that was carried out last, or is
+                                  being; 0: none is */
 };
 
 /* How a page begins: who the process is, its mailbox, the counters. */

@@ -107,13 +107,17 @@ bool share_open_page(int folder, const char *name, bool writable, struct share_p
     return false;
 }
 
+void share_close_entry(struct share_page *page) {
+    if (page->file >= 0)
+        close(page->file);
+    page->file = -1;
+}
+
 void share_close_page(struct share_page *page) {
     if (page->live)
         segment_leave(page->live, sizeof *page->live);
-    if (page->file >= 0)
-        close(page->file);
     page->live = NULL;
-    page->file = -1;
+    share_close_entry(page);
 }
 
 /* Finds the page itself. The number may be another's by now. */
@@ -151,7 +155,7 @@ static bool read_entry(const struct share_page *page, struct stats_head *head) {
 }
 
 bool share_read_head(struct share_page *page, struct stats_head *head) {
-    if (!read_entry(page, head))
+    if (!page->live && !read_entry(page, head))
         return false;
     join(page, head);
     return !page->live || share_copy_head(page->live, head);

@@ -55,6 +55,8 @@ struct share_page {
  * To be closed in either case. */
 bool share_open_page(int folder, const char *name, bool writable, struct share_page *page);
 void share_close_page(struct share_page *page);
+/* Closes the descriptor alone, which a page that was found does without. */
+void share_close_entry(struct share_page *page);
 
 /* Reads a page's head, as it is now; or, without a page to be found, as its entry has it: its
  * process has ended, or is in a container with other memory to share (IPC namespace). False: the

@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 import termios
+import time
 
 import guard
 import pages
@@ -391,6 +392,20 @@ def test_a_request_whose_asker_was_killed_is_dropped_when_it_would_have_given_up
     assert idle(program) >= 8 * MIB, "nobody wants it any more"
 
 
+def test_a_program_that_comes_to_a_request_when_its_asker_would_have_given_up_does_nothing(program):
+    program.do(f"alloc 0 {8 * MIB}")
+    program.do("free 0")
+    with subprocess.Popen([COMMAND, "trim", str(program.pid), "--timeout", "1"]) as asking:
+        guard.wait_for(lambda: is_asked(program), "the request is posted")
+        asking.kill()
+    gives_up, = struct.unpack_from("<Q", pages.read(program.page), pages.MAILBOX_AT + 544)
+    guard.wait_for(lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC) > gives_up, "its time is up")
+    assert is_asked(program)
+    assert program.do("alloc 1 4096") == 0
+    assert not is_asked(program)
+    assert idle(program) >= 8 * MIB and program.counter("requests_answered") == 0
+
+
 def test_during_a_capture_nothing_is_released_and_the_answer_says_so(program):
     program.do(f"alloc 0 {8 * MIB}")
     program.do("free 0")
@@ -479,6 +494,21 @@ def test_a_command_that_waits_bars_others_and_one_that_is_stopped_or_killed_does
     assert asking.returncode == (0 if how == signal.SIGSTOP else -how) and is_asked(program) is False
 
 
+def test_a_command_that_waits_for_others_bars_nobody_from_who_has_answered(program):
+    program.do("churn")
+    with Program(**KEEP) as other, subprocess.Popen([COMMAND, "trim", "all", "--timeout", str(guard.LIMIT)]) as asking:
+        guard.wait_for(lambda: is_asked(other), "the other is asked")
+
+        def is_left():
+            mailbox = pages.read(program.page)[pages.MAILBOX_AT:]
+            return struct.unpack_from("<I", mailbox)[0] and not struct.unpack_from("<I", mailbox, 560)[0]
+
+        guard.wait_for(lambda: is_left() or asking.poll() is not None, "it has left the one")
+        assert asking.poll() is None
+        other.do("churn")
+    assert asking.returncode == 0
+
+
 def seal(data):
     """FNV-1a, as requests have it."""
     value = 0xcbf29ce484222325
@@ -496,10 +526,10 @@ def test_a_hostile_requester_changes_nothing_and_harms_nothing(program):
                 (99, 0, b""), (1, -7, b""), (2, 0, b"\xff" * 256), (2, 0, b"x" * 256), (1, 1 << 30, b""),
                 (2, -1, b"POOLCUDA_TRACE=/etc/passwd\0"), (0, 0, b"")], 1):
             text = text.ljust(256, b"\0")
-            sealed = struct.pack("<QQQQQ", serial, kind, device & 0xffffffff, 1 << 63, 0) + text
+            sealed = struct.pack("<QQQQQ", serial, kind, device & 0xffffffff, 1 << 63, 1 << 63) + text
             request = struct.pack("<IiQQ", kind, device, 1 << 63, 0) + text
             page[at + 8:at + 8 + len(request)] = request
-            page[at + 544:at + 568] = struct.pack("<QQQ", 0, seal(sealed), serial << 32 | 1)
+            page[at + 544:at + 568] = struct.pack("<QQQ", 1 << 63, seal(sealed), serial << 32 | 1)
             page[at:at + 4] = struct.pack("<I", serial)
             while struct.unpack_from("<I", page, at + 4)[0] != serial:
                 assert program.process.poll() is None

@@ -1,5 +1,6 @@
 """Processes that share a GPU and its memory help each other."""
 
+import contextlib
 import os
 import signal
 import struct
@@ -90,6 +91,17 @@ def test_a_process_that_does_not_answer_is_asked_once_until_it_shows_life(gpu):
         allocate(program)
         assert program.counter("others_asked") > 1
         assert stopped.counter("requests_answered") == program.counter("others_answered")
+
+
+def test_as_many_are_asked_as_mps_lets_on_one_gpu(gpu):
+    """Those that do not answer keep nobody from being asked who would, nor does a lack of descriptors."""
+    with contextlib.ExitStack() as stack:
+        others = [stack.enter_context(Program(**gpu)) for _ in range(48)]
+        for other in others:
+            assert other.do(f"alloc 0 {2 * MIB}") == other.do("free 0") == 0
+        asker = stack.enter_context(Program(("sh", "-c", 'ulimit -n 32; exec "$0"'), **gpu))
+        assert asker.do(f"alloc 0 {BIG + 2 * MIB}") == OUT_OF_MEMORY
+        assert asker.counter("others_asked") == len(others)
 
 
 def asks(asker, asked):

@@ -14,8 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 static struct stats_page *page;
+
+/* What another does while an asker is about to read the clock; NULL: nothing. */
+static void (*another)(void);
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    if (another)
+        another();
+    return (int)syscall(SYS_clock_gettime, clock, now);
+}
 
 static int open_page(void **state) {
     (void)state;
@@ -27,6 +39,7 @@ static int open_page(void **state) {
 
 static int close_page(void **state) {
     (void)state;
+    another = NULL;
     mailbox_close();
     munmap(page, sizeof *page);
     return 0;
@@ -89,13 +102,13 @@ static void one_that_was_withdrawn_asks_for_nothing_and_the_next_is_answered(voi
     struct mailbox_request sent = trim(1), got;
     struct mailbox_reply reply;
     post(&sent);
-    assert_true(mailbox_leave(&page->mailbox, &sent));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
     assert_true(mailbox_take(&got));
     assert_int_equal(got.kind, MAILBOX_NOTHING);
     mailbox_answer(&got, 0, "");
     sent = trim(9);
     post(&sent);
-    assert_true(mailbox_leave(&page->mailbox, &sent));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
     struct mailbox_request next = trim(10);
     post(&next); /* before the process came to the other */
     assert_true(mailbox_take(&got));
@@ -124,7 +137,7 @@ static void an_unsound_request_is_answered_and_does_nothing(void **state) {
         assert_int_equal(got.text[sizeof got.text - 1], 0);
         mailbox_answer(&got, 0, "");
         assert_int_equal(page->mailbox.answered, page->mailbox.posted);
-        assert_true(mailbox_leave(&page->mailbox, &sent));
+        assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_BEGUN);
     }
     page->mailbox.posted += UINT32_MAX; /* any other number is a new one */
     assert_true(mailbox_take(&got));
@@ -162,7 +175,7 @@ static void only_one_asks_at_a_time(void **state) {
         assert_int_equal(mailbox_look(&page->mailbox, &sent, &reply), MAILBOX_WAITS);
         assert_false(mailbox_post(&page->mailbox, &other));
     }
-    assert_true(mailbox_leave(&page->mailbox, &sent));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
     post(&other);
 }
 
@@ -177,10 +190,10 @@ static void who_is_stopped_while_it_asks_bars_nobody(void **state) {
     assert_int_equal(got.bytes, 2);
     mailbox_answer(&got, 20, "");
     assert_int_equal(mailbox_look(&page->mailbox, &stopped, &reply), MAILBOX_LOST);
-    assert_false(mailbox_leave(&page->mailbox, &stopped));
+    assert_int_equal(mailbox_leave(&page->mailbox, &stopped), MAILBOX_TAKEN_OVER);
     assert_true(is_answered(&other, &reply));
     assert_int_equal(reply.released, 20);
-    assert_true(mailbox_leave(&page->mailbox, &other));
+    assert_int_equal(mailbox_leave(&page->mailbox, &other), MAILBOX_BEGUN);
 }
 
 static void who_lost_the_mailbox_takes_no_answer_for_its_own(void **state) {
@@ -194,6 +207,42 @@ static void who_lost_the_mailbox_takes_no_answer_for_its_own(void **state) {
     post(&other);
     memcpy(page->mailbox.answer, "another", sizeof "another"); /* which is being answered */
     assert_int_equal(mailbox_look(&page->mailbox, &stopped, &reply), MAILBOX_LOST);
+}
+
+static void takes_the_mailbox_10_ms_later(void) {
+    struct timespec now;
+    another = NULL;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    uint64_t ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    page->mailbox.claim = UINT64_C(7) << 32 | (uint32_t)(ms + 10 + 50);
+}
+
+/* It has been stopped for those 10 ms. */
+static void who_is_slow_to_take_the_mailbox_takes_it_from_nobody(void **state) {
+    (void)state;
+    struct mailbox_request slow = trim(1);
+    another = takes_the_mailbox_10_ms_later;
+    assert_false(mailbox_post(&page->mailbox, &slow));
+    assert_int_equal(page->mailbox.claim >> 32, 7);
+}
+
+enum { LONG_ENOUGH = 100000 };
+static unsigned numbers;
+
+static void writes_a_number(void) {
+    if (numbers++ < LONG_ENOUGH)
+        page->mailbox.posted += 1000;
+}
+
+static void who_writes_numbers_without_end_keeps_no_asker(void **state) {
+    (void)state;
+    struct mailbox_request sent = trim(1);
+    numbers = 0;
+    another = writes_a_number;
+    assert_false(mailbox_post(&page->mailbox, &sent));
+    assert_in_range(numbers, 1, LONG_ENOUGH - 1);
+    another = NULL;
+    post(&sent); /* what it had taken it has given back */
 }
 
 /* What a late one has in its registers when it goes on, in the middle of mailbox_post. */
@@ -223,12 +272,14 @@ static void what_a_late_one_writes_over_another_s_request_does_nothing(void **st
             page->mailbox.posted = written.posted;
         assert_true(mailbox_take(&got));
         assert_int_equal(got.kind, MAILBOX_NOTHING);
-        mailbox_answer(&got, 0, "ask again");
-        assert_int_equal(is_answered(&other, &reply), what != 4);
-        assert_true(mailbox_leave(&page->mailbox, &other));
+        mailbox_refuse(&got);
+        assert_int_equal(mailbox_look(&page->mailbox, &other, &reply),
+                         what == 4 ? MAILBOX_WAITS : MAILBOX_LOST);
+        if (what == 4)
+            assert_int_equal(mailbox_leave(&page->mailbox, &other), MAILBOX_WITHDRAWN);
     }
     other = trim(3);
-    post(&other);
+    post(&other); /* at once */
     assert_true(mailbox_take(&got));
     assert_int_equal(got.bytes, 3);
     mailbox_answer(&got, 3, "");
@@ -281,6 +332,56 @@ static void no_request_is_ever_made_of_two(void **state) {
     pthread_join(process, NULL);
 }
 
+/* Who leaves meanwhile must not say that nothing was done. */
+static void who_leaves_learns_whether_its_request_was_begun(void **state) {
+    (void)state;
+    struct mailbox_request sent = trim(1), got;
+    post(&sent);
+    assert_true(mailbox_take(&got));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_BEGUN);
+    mailbox_answer(&got, 1, "");
+    post(&sent);
+    assert_true(mailbox_take(&got));
+    mailbox_postpone();
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_WITHDRAWN);
+    assert_true(mailbox_take(&got));
+    assert_int_equal(got.kind, MAILBOX_NOTHING);
+    mailbox_answer(&got, 0, "");
+}
+
+/* In threads: what is said to be withdrawn is never carried out. */
+enum { WITHDRAWALS = 20000 };
+static _Atomic uint64_t carried_out;
+
+static void *carry_out(void *unused) {
+    struct mailbox_request got;
+    (void)unused;
+    while (!atomic_load(&asking_is_over))
+        if (mailbox_take(&got)) {
+            if (got.kind == MAILBOX_TRIM)
+                atomic_store(&carried_out, got.bytes);
+            mailbox_answer(&got, 0, "");
+        }
+    return NULL;
+}
+
+static void what_is_withdrawn_is_not_carried_out(void **state) {
+    (void)state;
+    pthread_t process;
+    atomic_store(&asking_is_over, false);
+    assert_int_equal(pthread_create(&process, NULL, carry_out, NULL), 0);
+    uint64_t withdrawn = 0;
+    for (uint64_t i = 1; i <= WITHDRAWALS; i++) {
+        struct mailbox_request request = trim(i);
+        post(&request);
+        if (mailbox_leave(&page->mailbox, &request) == MAILBOX_WITHDRAWN)
+            withdrawn = i;
+        assert_true(!withdrawn || atomic_load(&carried_out) != withdrawn);
+    }
+    atomic_store(&asking_is_over, true);
+    pthread_join(process, NULL);
+}
+
 static void a_page_that_ends_answers(void **state) {
     (void)state;
     struct mailbox_request sent = trim(1);
@@ -302,8 +403,12 @@ int main(void) {
         PAGE(only_one_asks_at_a_time),
         PAGE(who_is_stopped_while_it_asks_bars_nobody),
         PAGE(who_lost_the_mailbox_takes_no_answer_for_its_own),
+        PAGE(who_is_slow_to_take_the_mailbox_takes_it_from_nobody),
+        PAGE(who_writes_numbers_without_end_keeps_no_asker),
         PAGE(what_a_late_one_writes_over_another_s_request_does_nothing),
         PAGE(no_request_is_ever_made_of_two),
+        PAGE(who_leaves_learns_whether_its_request_was_begun),
+        PAGE(what_is_withdrawn_is_not_carried_out),
         PAGE(a_page_that_ends_answers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
