@@ -70,8 +70,9 @@ struct keeper {
     struct pool_block *(*take_same)(struct idle_store *store, struct site *site, size_t size);
 
     /* Where there is take_same: whether the block serves the request if it is the smallest
-     * sufficient one, a size above which none does, and the size of the smallest sufficient one in
-     * the store; SIZE_MAX: there is none. Lock not needed: a cache that is alone may ask. */
+     * sufficient one, as each of just its size does, a size above which none does, and the size of
+     * the smallest sufficient one in the store; SIZE_MAX: there is none. Lock not needed: a cache
+     * that is alone may ask. */
     bool (*serves)(const struct pool_block *block, const struct fit *fit);
     size_t (*most)(const struct fit *fit);
     size_t (*least)(struct idle_store *store, size_t size);

@@ -73,34 +73,41 @@ static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
     return own ? own : bin;
 }
 
-/* What is left of the bound on waste. */
-static uint64_t surplus(const struct cache *cache) {
-    uint64_t grown = cache->sums[SUM_over];
-    return (int64_t)(cache->fit.surplus - grown) > 0 ? cache->fit.surplus - grown : 0;
-}
-
+/* With what is left of the bound on waste. */
 static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) {
     struct fit fit = cache->fit;
+    uint64_t grown = cache->sums[SUM_over];
     fit.bytes = bytes;
     fit.size = size;
-    fit.surplus = surplus(cache);
+    fit.surplus = (int64_t)(fit.surplus - grown) > 0 ? fit.surplus - grown : 0;
     return fit;
+}
+
+/* The same whatever its size, where any site's may serve. */
+static struct cache_bin *smallest_bin(struct cache *cache, const struct cache_bin *bin) {
+    struct cache_bin *found = cache_table_first(&cache->table, bin), *own = NULL;
+    if (found && found->site != bin->site && found->size > bin->size)
+        own = with_block(&cache->table, bin->site, found->size);
+    return own ? own : found;
 }
 
 /* Looks first at what this thread has freed itself, whichever site had it: another thread's blocks
  * lie in another processor's cache. */
-static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
-                                    size_t size) {
-    const struct fit fit = fit_now(cache, bytes, size);
+static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes) {
+    const struct keeper *keeper = cache->pool->keeper;
     struct idle_store *store = &cache->context->store;
-    bool many;
-    struct cache_bin *best = best_bin(cache, bin->site, &fit, &many);
-    if ((!best || best->size > size) && fetch(cache, bin))
+    struct cache_bin *best = cache->fit.steal ? smallest_bin(cache, bin) : NULL;
+    if (best && best->size == bin->size)
+        return best;
+    if (fetch(cache, bin))
         return bin;
-    if (!best ||
-        (best->size > size && store->count && cache->pool->keeper->least(store, size) < best->size))
+    const struct fit fit = fit_now(cache, bytes, bin->size);
+    bool many;
+    if (!fit.steal)
+        best = best_bin(cache, bin->site, &fit, &many);
+    if (!best || (store->count && keeper->least(store, bin->size) < best->size))
         return NULL;
-    return cache->pool->keeper->serves(best->head, &fit) ? best : NULL;
+    return keeper->serves(best->head, &fit) ? best : NULL;
 }
 
 static void change_site(struct cache_bin *from, struct cache_bin *to, struct pool_block *block) {
@@ -125,25 +132,35 @@ static void take_along(struct cache *cache, struct cache_bin *from, struct cache
     from->along = 0;
 }
 
-struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
-                                     size_t size) {
-    cache_check_locked(cache);
-    struct cache_bin *from = find_other(cache, bin, bytes, size);
-    if (!from)
-        return NULL;
+/* A block of `from` goes live for a request of the site that `to` is of. */
+__attribute__((always_inline)) static inline struct pool_block *
+serve_from(struct cache *cache, struct cache_bin *from, struct cache_bin *to, size_t bytes,
+           size_t size) {
     struct pool_block *block = cache_pop(from);
-    if (from->site != bin->site) {
-        change_site(from, bin, block);
+    if (from->site != to->site) {
+        change_site(from, to, block);
         cache->sums[SUM_stolen]++;
-        if (block->size == size)
-            take_along(cache, from, bin);
     }
-    if (block->size == size)
-        cache_note_bin(cache, bin, block);
+    if (block->size == to->size)
+        cache_note_bin(cache, to, block);
     quick_make_live(block, bytes);
     cache->sums[SUM_over] += block->size - size;
-    quick_count_hit(cache, bin, bytes, block->size);
+    quick_count_hit(cache, to, bytes, block->size);
     return block;
+}
+
+enum quick cache_serve_other(struct cache *cache, struct cache_bin *bin, CUdeviceptr *pointer,
+                             size_t bytes) {
+    cache_check_locked(cache);
+    struct cache_bin *from = find_other(cache, bin, bytes);
+    if (!from && cache->may_miss)
+        return QUICK_MISS;
+    if (from)
+        *pointer = serve_from(cache, from, bin, bytes, bin->size)->pointer;
+    if (from && from->site != bin->site && from->size == bin->size)
+        take_along(cache, from, bin);
+    cache_unlock(cache);
+    return from ? QUICK_DONE : QUICK_NO;
 }
 
 struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
@@ -165,17 +182,8 @@ struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, si
         to = cache_table_find(&cache->table, site->id, from->size);
     if (!to || to->site != site)
         return NULL;
-    struct pool_block *block = cache_pop(from);
-    if (from->site != site) {
-        change_site(from, to, block);
-        cache->sums[SUM_stolen]++;
-    }
-    cache_note_bin(cache, to, block);
-    quick_make_live(block, bytes);
-    cache->sums[SUM_over] += block->size - size;
-    quick_count_hit(cache, to, bytes, block->size);
     stats_site_serves(site->stats, size);
-    return block;
+    return serve_from(cache, from, to, bytes, size);
 }
 
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size) {
@@ -248,7 +256,8 @@ static bool is_at_rest(struct cache_bin *bin) {
     return rests;
 }
 
-static void empty(struct cache_bin *bin, struct cache *cache) {
+void cache_empty_bin(struct cache *cache, struct cache_bin *bin) {
+    lock_check_held(LOCK_POOL);
     while (bin->head)
         cache->pool->keeper->give(&cache->context->store, cache_pop(bin));
 }
@@ -256,7 +265,7 @@ static void empty(struct cache_bin *bin, struct cache *cache) {
 BY_POINTER static bool stays_when_drained(struct cache_bin *bin, void *data) {
     struct cache *cache = data;
     cache_merge_counts(bin);
-    empty(bin, cache);
+    cache_empty_bin(cache, bin);
     return !is_at_rest(bin) || end_bin(bin, cache);
 }
 
@@ -415,27 +424,4 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         pool->keeper->give(&context->store, cache_pop(own));
     if (best)
         pool->keeper->give(&context->store, cache_pop(best));
-}
-
-void cache_offer_largest(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    const struct pool_block *kept = context->keeper->largest(&context->store);
-    size_t least = kept ? kept->size : 0;
-    bool alike;
-    for (int i = 0; i < pool->cache_count; i++) {
-        struct cache *cache = pool->caches[i];
-        struct cache_bin *bin;
-        while (cache->context == context && (bin = cache_table_largest(&cache->table, &alike)) &&
-               bin->size >= least) {
-            least = bin->size;
-            empty(bin, cache);
-        }
-    }
-}
-
-void cache_drain(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    for (int i = 0; i < pool->cache_count; i++)
-        if (pool->caches[i]->context == context)
-            cache_drain_one(pool->caches[i]);
 }

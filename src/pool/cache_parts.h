@@ -114,11 +114,6 @@ static inline void cache_unlock(struct cache *cache) {
  * locked. */
 bool cache_renew(struct cache *cache);
 
-/* A request that the site's bin for its size cannot serve: a block of another thread's cache or of
- * another bin, which goes live. NULL: there is none, or the policy has to choose. Cache locked. */
-struct pool_block *cache_serve_other(struct cache *cache, struct cache_bin *bin, size_t bytes,
-                                     size_t size);
-
 /* A request of a site that has no bin for its size: a larger block, which goes live, if the site
  * has a bin for such blocks. NULL: there is none, or the policy has to choose. *none: no idle block
  * serves, if the cache is alone. Cache locked. */

@@ -2,8 +2,8 @@
  *
  * Every instruction here is paid for by each allocation of a program (docs/benchmarks.md). So all
  * of it is inline, in two forms: `whole`, and one for the hooks, which leaves to `whole` what
- * happens now and then. The form for the hooks calls nothing but the driver, for the current
- * context, and so has few registers to save. */
+ * happens now and then. The form for the hooks calls the driver, for the current context, and at
+ * its end what needs none of its variables any more: so it has few registers to save. */
 #ifndef POOLCUDA_POOL_QUICK_H
 #define POOLCUDA_POOL_QUICK_H
 
@@ -14,10 +14,13 @@ enum quick {
     QUICK_DONE,
     QUICK_NO,  /* nothing has happened: the call is not for the cache */
     QUICK_TRY, /* nothing has happened: the call may be for the whole form */
-    /* Only quick_malloc says so: nothing idle may serve, so cache_miss has to be called, with the
-     * cache still locked. */
-    QUICK_MISS,
+    QUICK_MISS /* of quick_malloc: nothing idle serves; cache_miss is next, the cache is locked */
 };
+
+/* The rest of quick_malloc where the site's bin is empty: a block of another cache or bin serves.
+ * Never QUICK_TRY. Cache locked on entry, and on return with QUICK_MISS. */
+enum quick cache_serve_other(struct cache *cache, struct cache_bin *bin, CUdeviceptr *pointer,
+                             size_t bytes);
 
 /* So much more of what the cache counts, and its shard as well. */
 __attribute__((always_inline)) static inline void quick_count(struct cache *cache,
@@ -115,15 +118,14 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
         quick_make_live(block, bytes);
         *pointer = block->pointer;
         quick_count_hit(cache, bin, bytes, size);
-    } else if (whole && (bin || !cache->may_miss) &&
-               (block = bin ? cache_serve_other(cache, bin, bytes, size)
-                            : cache_serve_known(cache, site, bytes, size))) {
+    } else if (bin) {
+        return cache_serve_other(cache, bin, pointer, bytes);
+    } else if (whole && !cache->may_miss && (block = cache_serve_known(cache, site, bytes, size))) {
         *pointer = block->pointer;
-    } else if (whole
-                   ? cache->may_miss
-                   : !bin && (cache->misses_near ||
-                              (cache->may_miss &&
-                               !cache_table_spills(cache_table_home(&cache->table, site, size))))) {
+    } else if (whole ? cache->may_miss
+                     : cache->misses_near ||
+                           (cache->may_miss &&
+                            !cache_table_spills(cache_table_home(&cache->table, site, size)))) {
         return QUICK_MISS;
     } else {
         cache_unlock(cache);

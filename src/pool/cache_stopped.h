@@ -44,7 +44,8 @@ struct cache *cache_own(struct pool *pool, struct context *context);
 
 /* Adds to the site what the bin has counted apart. */
 void cache_merge_counts(struct cache_bin *bin);
-/* Brings all of the cache's blocks into its context's store. */
+/* Brings the bin's blocks into the store of the cache's context; those of all its bins. */
+void cache_empty_bin(struct cache *cache, struct cache_bin *bin);
 void cache_drain_one(struct cache *cache);
 /* Forgets all bins: their blocks, and their stats if they are wanted, are elsewhere. */
 void cache_close_bins(struct cache *cache);

@@ -50,7 +50,7 @@ bool cache_table_reaches(const struct cache_table *table, size_t size) {
 
 /* The bin that the link leads to, with a block: empty ones are taken out of the list. NULL: the
  * list ends there. */
-static struct cache_bin *follow(struct cache_table *table, unsigned class, uint16_t *link) {
+static inline struct cache_bin *follow(struct cache_table *table, unsigned class, uint16_t *link) {
     while (*link != CACHE_NO_BIN) {
         struct cache_bin *bin = &table->bins[*link];
         if (bin->head)
@@ -61,6 +61,17 @@ static struct cache_bin *follow(struct cache_table *table, unsigned class, uint1
     if (link == &table->first[class])
         table->classes[class / 64] &= ~((uint64_t)1 << class % 64);
     return NULL;
+}
+
+struct cache_bin *cache_table_first(struct cache_table *table, const struct cache_bin *bin) {
+    struct cache_bin *found = NULL;
+    unsigned class = bin->class, last = CACHE_CLASSES - 1;
+    for (; !found && (class = next_class(table, class, last)) <= last; class ++) {
+        found = follow(table, class, &table->first[class]);
+        while (found && found->size < bin->size)
+            found = follow(table, class, &found->next);
+    }
+    return found;
 }
 
 struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk) {
@@ -169,6 +180,7 @@ static struct cache_bin *put(struct cache_table *table, const struct cache_bin *
         return NULL;
     bool spills = place->spills;
     *place = *bin;
+    place->class = (uint16_t)cache_class(bin->size);
     place->spills = spills;
     place->listed = NULL;
     if (!is_near(table, place)) {

@@ -22,9 +22,9 @@ struct cache_bin {
     struct site *site;
     struct site *listed;      /* the site if the bin is in its class's list, else NULL */
     struct stats_site *stats; /* the site's own, if its record has us `counting`; else ours */
-    uint32_t seen_hits; /* hits of stats, when somebody last asked whether the bin is at rest */
-    uint16_t along;     /* how many were taken of another site's bin at once, the last time */
-    uint16_t next;      /* place of the next in the class's list, or CACHE_NO_BIN */
+    uint32_t seen_hits;   /* hits of stats, when somebody last asked whether the bin is at rest */
+    uint16_t along;       /* how many were taken of another site's bin at once, the last time */
+    uint16_t next, class; /* place of the next in the class's list, or CACHE_NO_BIN; the class */
     bool spills; /* of the first of a pair: bins may lie farther away whose hashes point here */
 };
 _Static_assert(sizeof(struct cache_bin) == 64, "a cache line of its own");
@@ -125,7 +125,7 @@ __attribute__((noinline, unused)) static void cache_table_list(struct cache_tabl
                                                                struct cache_bin *bin) {
     if (bin->listed)
         return;
-    unsigned class = cache_class(bin->size);
+    unsigned class = bin->class;
     uint64_t bit = (uint64_t)1 << class % 64;
     uint16_t *link = &table->first[class];
     if (!(table->classes[class / 64] & bit))
@@ -141,7 +141,9 @@ __attribute__((noinline, unused)) static void cache_table_list(struct cache_tabl
 
 /* Whether a listed bin may have blocks of at least that size. */
 bool cache_table_reaches(const struct cache_table *table, size_t size);
-/* The next bin with a block; NULL: there is none, or no tries are left. */
+/* The first bin with a block no smaller than the bin's, and a walk's next bin with a block. NULL:
+ * there is none, or the walk has no tries left. */
+struct cache_bin *cache_table_first(struct cache_table *table, const struct cache_bin *bin);
 struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk);
 /* The bin with the largest blocks; NULL: no bin has any. *alike: whether another has such, too. */
 struct cache_bin *cache_table_largest(struct cache_table *table, bool *alike);

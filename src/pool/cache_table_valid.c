@@ -11,7 +11,8 @@ static size_t count_listed(const struct cache_table *table) {
              at = table->bins[at].next) {
             const struct cache_bin *bin = &table->bins[at];
             if (!bin->site || bin->listed != bin->site || cache_class(bin->size) != class ||
-                bin->size < before || bin->size > table->most || ++listed > table->used_count)
+                bin->class != class || bin->size < before || bin->size > table->most ||
+                ++listed > table->used_count)
                 return SIZE_MAX;
             before = bin->size;
         }

@@ -218,6 +218,26 @@ static void a_crowd_of_smaller_bins_of_the_class_hides_no_larger_one(void **stat
     largest->head = &some_block;
     struct cache_walk few = {.least = LARGEST, .most = LARGEST, .tries = 2};
     assert_true(cache_table_walk(&table, &few) == largest);
+    assert_true(cache_table_first(&table, largest) == largest);
+}
+
+static void the_first_bin_that_suffices_is_found_beyond_smaller_and_empty_ones(void **state) {
+    (void)state;
+    static const size_t sizes[] = {512, 1024, 2048, 512 << 10, 64 << 20};
+    struct cache_bin *bins[5];
+    for (unsigned i = 0; i < 5; i++) {
+        const struct cache_bin bin = {.id = 16 + i * 16, .size = sizes[i], .site = &some_site};
+        bins[i] = cache_table_add(&table, &bin);
+        assert_non_null(bins[i]);
+        cache_table_list(&table, bins[i]);
+    }
+    bins[0]->head = bins[3]->head = &some_block;
+    assert_true(cache_table_first(&table, bins[0]) == bins[0]);
+    assert_true(cache_table_first(&table, bins[1]) == bins[3]);
+    assert_null(bins[1]->listed);
+    assert_null(bins[2]->listed);
+    assert_null(cache_table_first(&table, bins[4]));
+    assert_true(cache_table_is_valid(&table));
 }
 
 static bool is_second(struct cache_bin *bin, void *number) {
@@ -264,6 +284,8 @@ int main(void) {
                                         start, stop),
         cmocka_unit_test_setup_teardown(
             a_bin_is_gone_as_soon_as_its_last_block_is_if_it_is_a_late_one, start, stop),
+        cmocka_unit_test_setup_teardown(
+            the_first_bin_that_suffices_is_found_beyond_smaller_and_empty_ones, start, stop),
         cmocka_unit_test_setup_teardown(a_crowd_of_smaller_bins_of_the_class_hides_no_larger_one,
                                         start, stop),
         cmocka_unit_test_setup_teardown(
