@@ -71,9 +71,8 @@ CUresult hook_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
             0))
         return alloc(pointer, bytes, return_address, (uintptr_t)__builtin_dwarf_cfa());
     enum quick quick = quick_malloc(pool, pointer, bytes, site, false);
-    if (__builtin_expect(quick == QUICK_DONE, 1))
-        return CUDA_SUCCESS;
-    if (quick == QUICK_MISS && missed(pool, pointer, bytes, site))
+    if (__builtin_expect(quick == QUICK_MISS, 0) ? missed(pool, pointer, bytes, site)
+                                                 : quick == QUICK_DONE)
         return CUDA_SUCCESS;
     return alloc_rest(pool, pointer, bytes, site, quick);
 }

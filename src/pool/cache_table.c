@@ -227,7 +227,7 @@ static void forget_spills(struct cache_table *table) {
 }
 
 static void unlist(struct cache_table *table, const struct cache_bin *bin) {
-    unsigned class = cache_class(bin->size);
+    unsigned class = bin->class;
     uint16_t *link = &table->first[class];
     while (*link != number_of(table, bin))
         link = &table->bins[*link].next;

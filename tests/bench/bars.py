@@ -37,7 +37,7 @@ COUNTED = {
     "hit_free": Bar("a hit, free, driver hook", "<=", 120, " instructions"),
     "set_malloc": Bar("the same among 64 blocks of 16 sizes, where a block of another site or size often serves, malloc",
                       "<=", 120, " instructions", held=150),
-    "set_free": Bar("the same, free", "<=", 120, " instructions", held=128),
+    "set_free": Bar("the same, free", "<=", 120, " instructions", held=130),
     "static_site": Bar("a hit through a static runtime, malloc, more than with the site given by a tag", "<=", 60,
                        " instructions"),
     "static_malloc": Bar("a hit through a static runtime, malloc, more than through the driver hook", "<=", 60,
