@@ -163,6 +163,13 @@ enum quick cache_serve_other(struct cache *cache, struct cache_bin *bin, CUdevic
     return from ? QUICK_DONE : QUICK_NO;
 }
 
+enum quick cache_try_again(struct cache *cache) {
+    cache_check_locked(cache);
+    cache->budget++;
+    cache_unlock(cache);
+    return QUICK_TRY;
+}
+
 struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
                                       size_t size, bool *none) {
     cache_check_locked(cache);

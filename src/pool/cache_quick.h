@@ -21,6 +21,9 @@ enum quick {
  * Never QUICK_TRY. Cache locked on entry, and on return with QUICK_MISS. */
 enum quick cache_serve_other(struct cache *cache, struct cache_bin *bin, CUdeviceptr *pointer,
                              size_t bytes);
+/* QUICK_TRY. The call counts once, whichever form serves it: where bins lie, the loader decides.
+ * Cache locked on entry, not on return. */
+enum quick cache_try_again(struct cache *cache);
 
 /* So much more of what the cache counts, and its shard as well. */
 __attribute__((always_inline)) static inline void quick_count(struct cache *cache,
@@ -127,9 +130,11 @@ quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t si
                            (cache->may_miss &&
                             !cache_table_spills(cache_table_home(&cache->table, site, size)))) {
         return QUICK_MISS;
+    } else if (!whole) {
+        return cache_try_again(cache);
     } else {
         cache_unlock(cache);
-        return whole ? QUICK_NO : QUICK_TRY;
+        return QUICK_NO;
     }
     cache_unlock(cache);
     return QUICK_DONE;
@@ -171,8 +176,10 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
     if (__builtin_expect(block && block->context == cache->context && block != cache->sentinel, 1))
         bin = quick_bin(cache, block, whole);
     if (__builtin_expect(!bin || !quick_claim(block), 0)) {
+        if (block && !whole)
+            return cache_try_again(cache);
         cache_unlock(cache);
-        return block && !whole ? QUICK_TRY : QUICK_NO;
+        return QUICK_NO;
     }
     size_t bytes = block->requested;
     block->requested = 0;

@@ -226,17 +226,16 @@ static struct pool_block *take_deferred(struct pool *pool, const struct request 
     return block;
 }
 
-/* Clears the block. NULL, while a capture goes on that has begun meanwhile: the block is idle
- * again, and the driver's memory serves. Lock held on entry and return, not in between. */
+/* The block with the lock released; or NULL with the lock held, while a capture goes on that has
+ * begun meanwhile: the block is idle again, and the driver's memory serves. Lock held on entry. */
 static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;
     CUdeviceptr pointer = block->pointer;
     pool_unlock(pool);
-    bool cleared = clear(pool, context, pointer, block->requested);
-    pool_lock(pool);
-    if (cleared)
+    if (clear(pool, context, pointer, block->requested))
         return block;
+    pool_lock(pool);
     if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE) {
         take_count_hits(context, block->site, -1);
         stats_grow(&block->site->stats->allocated_bytes, 0 - block->requested);
@@ -245,7 +244,7 @@ static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block
     return NULL;
 }
 
-/* Takes an idle block for the request: live. Lock held on entry and return, not in between. */
+/* Takes an idle block for the request, live and with the lock released; NULL with the lock held. */
 static struct pool_block *serve(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
@@ -253,7 +252,11 @@ static struct pool_block *serve(struct pool *pool, const struct request *request
         pool_take(pool, context, request->site, request->bytes, request->size);
     if (!block && context_may_defer(context))
         block = take_deferred(pool, request);
-    return block && pool->config.zero ? clear_or_put_back(pool, block) : block;
+    if (block && pool->config.zero)
+        return clear_or_put_back(pool, block);
+    if (block)
+        pool_unlock(pool);
+    return block;
 }
 
 /* The site of a request in the current context, with the lock; or NULL, without it, if
@@ -312,7 +315,6 @@ static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUd
     struct pool_block *block = serve(pool, &request);
     if (!block)
         return malloc_from_driver(pool, &request, pointer);
-    pool_unlock(pool);
     *pointer = block->pointer;
     return CUDA_SUCCESS;
 }
@@ -389,7 +391,6 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
     struct pool_block *block = size ? serve(pool, &request) : NULL;
     if (!block)
         return malloc_from_driver(pool, &request, pointer);
-    pool_unlock(pool);
     *pitch = pitched.known;
     *pointer = block->pointer;
     return CUDA_SUCCESS;

@@ -1,10 +1,10 @@
 """What a document shows of a program is what most of its runs do.
 
 Which block serves a request may depend on where the loader has put the program, since threads' caches place sites by their
-addresses: one run in eight of `varying-static` counts otherwise.
+addresses: one run in five of `varying-static` counts otherwise.
 """
 
-MOST = 15
+MOST = 31
 
 
 def does_as_shown(run, shown):
