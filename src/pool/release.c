@@ -436,6 +436,7 @@ static bool is_any_busy(struct pool *pool, const struct device *device) {
 }
 
 enum room room_make(struct pool *pool, struct device *device, size_t bytes) {
+    lock_check_held(LOCK_POOL);
     bool any = true;
     release_refresh(pool, device);
     if (device_idle(device))

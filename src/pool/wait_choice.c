@@ -62,6 +62,7 @@ static enum wait_choice choice_in_context(const struct pool *pool, const struct 
 
 enum wait_choice wait_choice(const struct pool *pool, const struct pool_block *block,
                              enum wait_reason *reason) {
+    lock_check_held(LOCK_POOL);
     enum wait_choice kind = choice_in_context(pool, block->context, thread_number(), reason);
     enum pool_memory memory = block->context->kind.memory;
     /* its next owner touches it */

@@ -88,7 +88,7 @@ def functions_in(path, text):
         attached = plain(above[-1][0]) if above and text[above[-1][1]:begin].count("\n") == 1 else ""
         match = FUNCTION.match(chunk)
         last = None
-        if match and not re.match(r"(?:typedef|return|extern struct|struct \w+ \{|enum)\b", chunk) and "=" not in chunk.split("(")[0]:
+        if match and not re.match(r"(?:typedef|return|extern struct|struct \w+ \{|enum(?: \w+)? \{)", chunk) and "=" not in chunk.split("(")[0]:
             last = Function(match[1], path, text.count("\n", 0, begin) + 1, chunk.startswith("static") or " static " in chunk,
                             attached, group)
             if definition:
