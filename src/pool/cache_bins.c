@@ -83,7 +83,8 @@ static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) 
     return fit;
 }
 
-/* The same whatever its size, where any site's may serve. */
+/* The bin with the smallest blocks that suffice, where any site's may serve: of two with blocks of
+ * one size that is not the request's, the site's own. */
 static struct cache_bin *smallest_bin(struct cache *cache, const struct cache_bin *bin) {
     struct cache_bin *found = cache_table_first(&cache->table, bin), *own = NULL;
     if (found && found->site != bin->site && found->size > bin->size)

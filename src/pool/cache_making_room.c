@@ -130,8 +130,8 @@ static CUresult give(struct pool *pool, struct pool_block *block) {
     return result;
 }
 
-/* What is left to do where the driver has refused the block, or come_back is false.
- * Lock not held. */
+/* What is left to do where the driver has refused the block, or come_back is false. Lock not held.
+ */
 static bool end_late(struct pool *pool, struct cache *cache, struct context *context,
                      struct pool_block *block, CUresult result) {
     lock_check_none();

@@ -67,7 +67,8 @@ struct device {
     uint64_t frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
     int releasing; /* blocks on their way back to the driver in some thread */
-    int unvisited; /* of these, such as no visit keeps their contexts from ending for */
+    int unvisited; /* of these, blocks whose contexts' ends wait for them, as no visit is made */
+    int ending;    /* of these, contexts that end: what they have apart from blocks */
     enum host_access host_access;
     struct device_place place;
     struct device_bounds bounds;

@@ -53,7 +53,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     const struct device *device = context->device;
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
-    while (context->source->reuses ? device->releasing : device->unvisited)
+    while (context->source->reuses ? device->releasing > device->ending : device->unvisited)
         pool_await_releases(pool);
     if (context->ended)
         return false;
@@ -125,9 +125,11 @@ static void end_and_release(struct pool *pool, struct context *context) {
     if (!end_context(pool, context, &releases, &mapped, &async))
         return;
     releases.device->releasing++; /* counts what is mapped, and the driver's pool */
+    releases.device->ending++;
     pool_unlock(pool);
     give_back(pool, context, mapped, async, &releases);
     pool_lock(pool);
+    releases.device->ending--;
     pool_count_released(pool, releases.device, 1);
     context_destroy_sites(context);
 }

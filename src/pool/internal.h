@@ -152,7 +152,7 @@ static inline void pool_await_releases(struct pool *pool) {
 static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
     lock_check_held(LOCK_POOL);
     device->releasing -= count;
-    if (device->releasing == 0)
+    if (device->releasing <= device->ending) /* an end waits for no other */
         futex_change(&pool->release_rounds);
 }
 

@@ -1,4 +1,5 @@
-/* How much memory is free, in the answer to the program: what lies idle could be had as well.
+/* How much memory is free: by the driver, and in the answer to the program, as what lies idle could
+ * be had as well.
  *
  * The driver's free memory is in pages. Another tool between, a quota, answers by what it has
  * counted, the bytes of each allocation. What can be had is what both have: with all idle memory
@@ -15,6 +16,16 @@ static void refresh(struct pool *pool) {
     pool_unlock(pool);
     if (context)
         pool->source->refresh(pool, context);
+}
+
+size_t available_by_driver(struct pool *pool) {
+    lock_check_none();
+    size_t available = 0, total;
+    if (!pool_gate_enter(pool))
+        return SIZE_MAX;
+    CUresult result = pool->driver->mem_get_info(&available, &total);
+    pool_gate_leave(pool);
+    return result == CUDA_SUCCESS ? available : SIZE_MAX;
 }
 
 /* What the driver itself has free; UINT64_MAX: nobody stands between, or it does not say. */

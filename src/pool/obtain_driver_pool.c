@@ -316,9 +316,9 @@ static CUstream stream_to_free_in(struct pool *pool, struct context *context) {
 }
 
 /* Frees behind the work that may use the block: in another context a wait that is owed is paid
- * instead. During a capture only cuMemFree is left, which
- * waits for nothing where the memory is the driver's pool's [cuda.h, cuMemFree]. The block's
- * context may end meanwhile, but only after this: the block is being released. */
+ * instead. During a capture only cuMemFree is left, which waits for nothing where the memory is the
+ * driver's pool's [cuda.h, cuMemFree]. The block's context may end meanwhile, but only after this:
+ * the block is being released. */
 BY_POINTER static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     bool inside = block->in_driver_pool && pool_gate_enter(pool);

@@ -198,17 +198,6 @@ static struct pool_block *make_block(struct growing *growing) {
 
 /* --- how much --- */
 
-/* What the device has free, SIZE_MAX if nobody says. Lock not held. */
-static size_t available_of(struct pool *pool) {
-    lock_check_none();
-    size_t available = 0, total;
-    if (!pool_gate_enter(pool))
-        return SIZE_MAX;
-    CUresult result = pool->driver->mem_get_info(&available, &total);
-    pool_gate_leave(pool);
-    return result == CUDA_SUCCESS ? available : SIZE_MAX;
-}
-
 /* What is held may come to, once so much has been in use. */
 static uint64_t most_wanted(const struct growing *growing) {
     const struct device *device = growing->context->device;
@@ -387,7 +376,7 @@ static bool take_addresses(struct growing *growing) {
 static bool begin(struct growing *growing) {
     struct pool *pool = growing->pool;
     struct context *context = growing->context;
-    size_t available = available_of(pool);
+    size_t available = available_by_driver(pool);
     pool_lock(pool);
     if (!context->ended && !context->mapped)
         context->mapped = calloc(1, sizeof *context->mapped);

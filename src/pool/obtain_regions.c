@@ -26,12 +26,10 @@ static size_t region_size(struct pool *pool, const struct request *request, size
  * others would find nothing; more, and the next request that fits into none has a region of its
  * own, with ends that strand memory, where it fails at all. */
 static size_t within_free(struct pool *pool, size_t size, size_t least) {
-    size_t available = 0, total;
-    if (size == least || !pool_gate_enter(pool))
+    size_t available = size == least ? SIZE_MAX : available_by_driver(pool);
+    if (available == SIZE_MAX)
         return size;
-    CUresult result = pool->driver->mem_get_info(&available, &total);
-    pool_gate_leave(pool);
-    bool more = result == CUDA_SUCCESS && available > least;
+    bool more = available > least;
     size_t spare = more ? (available - least) / 8 * 7 : 0, page = round_up(least, ROUND_PAGE);
     size_t most = (least + spare) / ROUND_PAGE * ROUND_PAGE;
     if (most < page) /* the rest of its last page is of use to nobody else */

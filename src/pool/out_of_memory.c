@@ -66,15 +66,10 @@ static uint64_t slack(const struct device *device) {
 static bool reach_idle_helps(struct pool *pool, const struct request *request, size_t *lack) {
     lock_check_none();
     const struct device *device = request->context->device;
-    size_t available = 0, total;
-    CUresult result = CUDA_ERROR_NOT_READY;
     if (device->memory != POOL_DEVICE || device->place.unified)
         return true; /* what is available, nobody says */
     int round = atomic_load(&pool->release_rounds);
-    if (pool_gate_enter(pool)) {
-        result = pool->driver->mem_get_info(&available, &total);
-        pool_gate_leave(pool);
-    }
+    size_t told = available_by_driver(pool), available = told == SIZE_MAX ? 0 : told;
     if (PLANTED(slow_refusal))
         futex_pause();
     pool_lock(pool);
@@ -85,7 +80,7 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, s
     size_t takes = round_physical(request->size); /* bins' sizes are no whole pages */
     if (lack && available < takes && !coming)
         *lack = takes - available;
-    return result != CUDA_SUCCESS || coming || least_of(request) <= most;
+    return told == SIZE_MAX || coming || least_of(request) <= most;
 }
 
 /* Whether it fits beside the program's own live memory, whatever other processes give up. Lock not
@@ -373,25 +368,22 @@ static bool waited(struct search *search) {
  * believed a few times only. */
 static bool is_there_after_all(struct search *search) {
     enum { MOST_BELIEVED = 8 };
-    struct pool *pool = search->pool;
     const struct request *request = search->request;
-    size_t available = 0, total;
     size_t takes = round_physical(request->size ? request->size : least_of(request));
     if (search->all_busy || request->context->device->memory != POOL_DEVICE || !takes ||
-        search->believed == MOST_BELIEVED || !pool_gate_enter(pool))
+        search->believed == MOST_BELIEVED)
         return false;
     search->believed++;
-    if (pool->driver->mem_get_info(&available, &total) != CUDA_SUCCESS)
-        available = 0;
-    pool_gate_leave(pool);
-    return takes <= available;
+    size_t available = available_by_driver(search->pool);
+    return available != SIZE_MAX && takes <= available;
 }
 
 static CUresult search_everywhere(struct search *search) {
     CUresult result = search_at_once(search, true);
-    bool there = false;
-    while (result == CUDA_ERROR_OUT_OF_MEMORY &&
-           (waited(search) || (there = is_there_after_all(search)))) {
+    while (result == CUDA_ERROR_OUT_OF_MEMORY) {
+        bool there = !waited(search);
+        if (there && !is_there_after_all(search))
+            break;
         if (search->pools_gave || there)
             result = ask_driver(search, search->request->size);
         if (result == CUDA_ERROR_OUT_OF_MEMORY)
@@ -500,15 +492,9 @@ struct moment {
 static _Thread_local struct moment made_again __attribute__((tls_model("initial-exec")));
 
 static struct moment moment_now(struct pool *pool) {
-    struct moment now = {.round = atomic_load(&pool->release_rounds),
-                         .frees = stats_get(STATS_free_calls)};
-    size_t total;
-    if (!pool_gate_enter(pool))
-        return now;
-    if (pool->driver->mem_get_info(&now.available, &total) != CUDA_SUCCESS)
-        now.available = 0;
-    pool_gate_leave(pool);
-    return now;
+    return (struct moment){.round = atomic_load(&pool->release_rounds),
+                           .frees = stats_get(STATS_free_calls),
+                           .available = available_by_driver(pool)};
 }
 
 /* Whether other threads may have seen to memory since the driver was asked: what one gave back

@@ -18,6 +18,9 @@ struct available {
  */
 bool available_ask(struct pool *pool, const struct device *device, uint64_t held,
                    struct available *left);
+/* memory_info.c: what the driver says the current context's device has free, in bytes. SIZE_MAX: it
+ * does not say, or a capture goes on. Lock not held. */
+size_t available_by_driver(struct pool *pool);
 /* Lock not held. */
 void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 

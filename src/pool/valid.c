@@ -35,7 +35,8 @@ static bool device_is_valid(const struct pool *pool, const struct device *device
     }
     return live == device->live && idle == device_idle(device) && over_size == device->over_size &&
            in_use == device->in_use && device->peak_in_use >= in_use && device->pressure >= 0 &&
-           device->unvisited >= 0 && device->releasing >= device->unvisited &&
+           device->unvisited >= 0 && device->ending >= 0 &&
+           device->releasing >= device->unvisited + device->ending &&
            live_blocks == device->live_blocks && idle_blocks == device_idle_blocks(device) &&
            device->peak_live >= live && device->peak_held >= live + idle;
 }

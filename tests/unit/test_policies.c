@@ -567,6 +567,47 @@ static CUresult count_unmap(CUdeviceptr pointer, size_t size) {
     return cuMemUnmap(pointer, size);
 }
 
+static CUcontext other_context;
+static pthread_t ending;
+static atomic_bool has_ended;
+
+static void *end_other(void *unused) {
+    (void)unused;
+    pool_context_ending(pool, other_context);
+    atomic_store(&has_ended, true);
+    return NULL;
+}
+
+/* The work that this waits for may itself wait for the thread that ends the other context. */
+static CUresult wait_while_another_ends(void) {
+    if (!LIST_FIRST(&pool->devices)->releasing) /* the end has not begun */
+        return cuCtxSynchronize();
+    driver.ctx_synchronize = cuCtxSynchronize;
+    assert_int_equal(pthread_create(&ending, NULL, end_other, NULL), 0);
+    for (int i = 0; i < 20000 && !atomic_load(&has_ended); i++)
+        futex_pause();
+    assert_true(atomic_load(&has_ended));
+    return cuCtxSynchronize();
+}
+
+static void the_end_of_a_context_does_not_wait_for_the_end_of_another(void **state) {
+    (void)state;
+    CUresult (*create)(CUcontext *, unsigned int, CUdevice) = cuCtxCreate_v2;
+    if (policy->source != &source_mapped) /* others wait for nothing there */
+        return;
+    release(alloc(MIB));
+    atomic_store(&has_ended, false);
+    assert_int_equal(create(&other_context, 0, 0), CUDA_SUCCESS);
+    pool_context_created(pool, other_context);
+    release(alloc(MIB));
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    driver.ctx_synchronize = wait_while_another_ends;
+    pool_primary_ending(pool, 0);
+    assert_int_equal(pthread_join(ending, NULL), 0);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(cuCtxDestroy_v2(other_context), CUDA_SUCCESS);
+}
+
 /* Unlike cuMemFree, cuMemUnmap waits for nothing. */
 static void pages_that_work_may_use_are_not_unmapped_in_a_capture(void **state) {
     (void)state;
@@ -847,6 +888,7 @@ int main(void) {
         TEST(a_hole_is_filled_where_there_are_no_other_addresses),
         TEST(a_context_that_ends_during_an_allocation_leaves_no_block),
         TEST(memory_on_its_way_to_the_driver_is_waited_for),
+        TEST(the_end_of_a_context_does_not_wait_for_the_end_of_another),
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
         TEST(a_free_in_a_capture_needs_no_memory),
         TEST(a_free_in_a_capture_needs_no_memory_where_none_is_idle),
