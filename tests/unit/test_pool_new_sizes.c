@@ -272,10 +272,13 @@ static bool cache_is_asking_now(void) {
     return asking;
 }
 
-static void try_to_grow(struct growing *growing) {
+static void grow_by_a_step(struct growing *growing) {
     size_t bytes = growing->bytes + 2 * MIB;
     if (!misses_quickly(&growing->live, bytes, 1))
         quick_alloc(bytes, 1);
+}
+
+static void nothing_is_left_under_way(void) {
     assert_true(!fake.on_query && !fake.on_free);
     assert_true(pool_is_valid(pool));
     assert_int_equal(LIST_FIRST(&pool->devices)->releasing, 0);
@@ -286,16 +289,17 @@ static void the_context_may_end_while_it_is_asked_about_for_a_new_size(void **st
     (void)state;
     struct growing growing = grow_up_and_on();
     fake.on_query = end_while_asked;
-    try_to_grow(&growing);
+    grow_by_a_step(&growing);
+    nothing_is_left_under_way();
 }
 
 static void a_context_ends_once_what_made_room_for_a_new_size_is_given_back(void **state) {
     (void)state;
     struct growing growing = grow_up_and_on();
     fake.on_free = the_end_waits_for_the_free;
-    try_to_grow(&growing);
+    grow_by_a_step(&growing);
     assert_int_equal(pthread_join(ending, NULL), 0);
-    assert_true(pool_is_valid(pool));
+    nothing_is_left_under_way();
 }
 
 #define TEST_IN_AUTO(name) cmocka_unit_test_setup_teardown(name, start_in_auto, stop)
