@@ -13,6 +13,7 @@ void release_list_add(struct pool *pool, struct release_list *releases, struct p
     block->next_leaving = releases->first;
     releases->first = block;
     releases->bytes += block->size;
+    releases->physical += round_physical(block->size);
     releases->count++;
     releases->device->releasing++;
 }
@@ -231,6 +232,7 @@ size_t release_collect_unused(struct pool *pool, const struct device *device, si
             taken += source->take_unused(pool, context, bytes - taken, &releases->unused);
     }
     releases->bytes += taken;
+    releases->physical += taken;
     return taken;
 }
 
@@ -252,10 +254,11 @@ void release_collect(struct pool *pool, const struct release_scope *scope, size_
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
     struct pool_block *block;
-    size_t before = releases->bytes;
+    const size_t *taken = scope->for_driver ? &releases->physical : &releases->bytes;
+    size_t before = *taken;
     release_collect_unused(pool, scope->device, bytes, releases);
-    while (releases->bytes - before < bytes && (block = release_next_victim(pool, scope)) &&
-           add_victim(pool, releases, block, bytes - (releases->bytes - before)))
+    while (*taken - before < bytes && (block = release_next_victim(pool, scope)) &&
+           add_victim(pool, releases, block, bytes - (*taken - before)))
         continue;
 }
 
@@ -264,7 +267,8 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
     lock_check_held(LOCK_POOL);
     size_t before = releases->count;
     const struct pool_block *end = releases->first;
-    release_collect(pool, &(struct release_scope){device, quiet, quiet != NULL}, bytes, releases);
+    const struct release_scope scope = {.device = device, .only = quiet, .deferred = quiet != NULL};
+    release_collect(pool, &scope, bytes, releases);
     stats_add(STATS_bound_released_blocks, releases->count - before);
     given_up_note(device, releases->first, end);
 }
@@ -272,7 +276,7 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
-    const struct release_scope scope = {device, quiet, quiet != NULL};
+    const struct release_scope scope = {.device = device, .only = quiet, .deferred = quiet != NULL};
     struct pool_block *block;
     size_t count = releases->count;
     size_t unused = release_collect_unused(pool, device, bytes, releases);
@@ -330,7 +334,8 @@ void release_for_launches(struct pool *pool, struct context *context, size_t gro
     if (lack && !quiet)
         headroom_put_off(device);
     if (quiet && !context->ended) {
-        release_collect(pool, &(struct release_scope){device, context, true}, lack, &releases);
+        release_collect(pool, &(struct release_scope){device, context, true, true}, lack,
+                        &releases);
         given_up_note(device, releases.first, NULL);
         stats_add(STATS_headroom_released_blocks, releases.count);
         release_list_give_back(pool, &releases);
@@ -399,7 +404,7 @@ static struct pool_block *next_victim(struct pool *pool, struct device *device) 
         if (!context->resting || context->device != device)
             continue;
         struct pool_block *block =
-            release_next_victim(pool, &(struct release_scope){device, context, true});
+            release_next_victim(pool, &(struct release_scope){device, context, true, true});
         if (block && (!found || block->size > found->size))
             found = block;
     }
@@ -413,10 +418,10 @@ static bool give_back(struct pool *pool, struct device *device, size_t bytes, bo
     struct pool_block *block;
     /* A memory pool of the driver's cannot give back a page that a live block does not fill. */
     size_t doubtful = release_collect_unused(pool, device, bytes, &releases);
-    while (releases.bytes - doubtful < bytes && (block = next_victim(pool, device)) &&
-           add_victim(pool, &releases, block, bytes - (releases.bytes - doubtful)))
+    while (releases.physical - doubtful < bytes && (block = next_victim(pool, device)) &&
+           add_victim(pool, &releases, block, bytes - (releases.physical - doubtful)))
         continue;
-    if (releases.bytes < bytes)
+    if (releases.physical < bytes)
         collect_deferred_regions(pool, device, &releases);
     size_t count = releases.count;
     *any = count > 0 || releases.unused;

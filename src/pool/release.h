@@ -27,6 +27,8 @@ struct release_list {
     const struct context *own;   /* see RELEASE_WAITS_ONCE */
     const struct context *quiet; /* has just been seen to have no work: one free need not ask */
     size_t bytes, count;
+    size_t physical; /* bytes that the driver has back with them: in pages, which bins' sizes are no
+                        multiples of */
 };
 /* Lock held. */
 void release_list_add(struct pool *pool, struct release_list *releases,
@@ -50,6 +52,7 @@ struct release_scope {
     struct device *device;
     struct context *only; /* NULL: every context of the device */
     bool deferred;        /* also blocks that work may still use: their free waits for it */
+    bool for_driver;      /* bytes are those that the driver lacks, and so physical ones */
 };
 /* The block that goes first: the largest of what the contexts' policies would give up first, still
  * kept. NULL: there is none. Lock held. */

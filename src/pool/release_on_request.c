@@ -53,7 +53,7 @@ static bool give_up_of(struct pool *pool, struct context *context, CUcontext cur
     releases.waits = waits ? RELEASE_WAITS_ONCE : RELEASE_IF_QUIET;
     releases.quiet = waits ? NULL : context;
     if (free_to_go && !context->ended) {
-        release_collect(pool, &(struct release_scope){context->device, context, true}, bytes,
+        release_collect(pool, &(struct release_scope){context->device, context, true, false}, bytes,
                         &releases);
         *released += release_list_give_back(pool, &releases);
     }
@@ -92,7 +92,7 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
         if (!pool_driver_waits(pool))
             fence_drain(pool, device);
         release_refresh(pool, device);
-        release_collect(pool, &(struct release_scope){device, NULL, true}, bytes, &releases);
+        release_collect(pool, &(struct release_scope){device, NULL, true, false}, bytes, &releases);
         released = release_list_give_back(pool, &releases);
     }
     pool_unlock(pool);

@@ -182,6 +182,35 @@ static void pyopencl_gives_up_no_more_than_the_device_lacks(void **state) {
     assert_int_equal(idle().blocks, 1);
 }
 
+static void pyopencl_counts_in_pages_what_a_full_device_is_given_back(void **state) {
+    (void)state;
+    CUdeviceptr blocks[5];
+    start("pyopencl", "POOLCUDA_THROTTLE_RATIO=0");
+    alloc(A, 160 * MIB - 1);
+    alloc(A, 2 * MIB - 1);
+    for (size_t i = 0; i < 5; i++)
+        blocks[i] = alloc(A, 16 * MIB); /* blocks of 17, which take 18 of the driver */
+    CUdeviceptr small = alloc(A, MIB - 1);
+    for (size_t i = 0; i < 5; i++)
+        release(blocks[i]);
+    release(small);
+    alloc(A, 84 * MIB); /* a block of 88: 86 are lacking, which five times 18 are, and 17 are not */
+    assert_int_equal(stats_get(STATS_driver_frees), 5);
+    assert_int_equal(idle().blocks, 1);
+}
+
+static void pyopencl_counts_in_pages_what_is_given_back_for_launches(void **state) {
+    (void)state;
+    start("pyopencl", "");
+    alloc(A, 208 * MIB - 1);
+    CUdeviceptr large = alloc(A, 10 * MIB), small = alloc(A, MIB - 1); /* 10.5 MiB take 12 */
+    release(large);
+    release(small);
+    alloc(A, 32 * MIB - 1); /* leaves 2: a twentieth of the device is 10.8 more */
+    assert_int_equal(stats_get(STATS_headroom_released_blocks), 1);
+    assert_int_equal(idle().blocks, 1);
+}
+
 static void pyopencl_serves_first_what_was_freed_last(void **state) {
     (void)state;
     start("pyopencl", "");
@@ -654,6 +683,8 @@ int main(void) {
         TEST(pyopencl_takes_a_bins_lower_end_into_it),
         TEST(pyopencl_gives_nothing_up_before_the_device_runs_out),
         TEST(pyopencl_gives_up_no_more_than_the_device_lacks),
+        TEST(pyopencl_counts_in_pages_what_a_full_device_is_given_back),
+        TEST(pyopencl_counts_in_pages_what_is_given_back_for_launches),
         TEST(pyopencl_serves_first_what_was_freed_last),
         TEST(bfc_has_bins_from_256_bytes_to_512_mib),
         TEST(bfc_asks_for_regions_that_double),
