@@ -61,7 +61,7 @@ struct keeper {
      * NULL: any may. */
     bool (*fits)(const struct idle_store *store, const struct pool_block *block, size_t size);
 
-    /* Bytes of a block that was taken TO_CUT and are not worth keeping in it. Lock not needed. */
+    /* Bytes of a block that was taken TO_CUT and are not worth keeping in it. */
     size_t (*rest)(const struct pool_block *block, const struct fit *fit);
 
     /* Takes out an idle block of just that size which the site itself has freed: none serves a

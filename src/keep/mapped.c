@@ -9,6 +9,7 @@
 #include "keep/region.h"
 
 static size_t rest(const struct pool_block *block, const struct fit *fit) {
+    lock_check_held(LOCK_POOL);
     return block->size - fit->size;
 }
 

@@ -158,6 +158,7 @@ bool region_add(struct idle_store *store, struct pool_block *block, size_t wante
     *region = (struct region){.base = block->pointer,
                               .size = block->size,
                               .block_count = 1,
+                              .among = store->regions,
                               .small = wanted <= store->regions->small_most};
     block->region = region;
     RB_INSERT(address_tree, &region->blocks, block);

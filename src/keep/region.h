@@ -48,13 +48,15 @@ struct region {
     size_t block_count;
     bool small, tainted;
     bool in_idle_regions, condemned;
+    const struct regions *among; /* those that it is one of */
     RB_ENTRY(region) by_base, by_size;
 };
 
 /* The regions of one store. Invariant: every idle block without a bar of an untainted region is in
  * the bin of its size, among small_bins if the region is small; in barred those with a bar that
  * hold a whole chunk; small_most: requests up to that size have regions of their own, 0: none have;
- * condemned: the wholly idle tainted regions, which are to be released.
+ * condemned: the wholly idle tainted regions, which are to be released; scarce: the device has no
+ * room for regions to double on, so that what a block keeps beyond its request is missed.
  */
 struct regions {
     struct base_tree by_base;
@@ -64,6 +66,7 @@ struct regions {
     struct region_size_tree condemned;
     struct size_tree barred;
     size_t count;
+    bool scarce;
 };
 
 /* Adds a region with one idle block, whose record has been made and which is in no bin yet, and

@@ -10,6 +10,7 @@
 static const size_t most_left = 1 << 20; /* what a block for a large one may keep beyond it */
 
 static size_t rest(const struct pool_block *block, const struct fit *fit) {
+    lock_check_held(LOCK_POOL);
     size_t more = block->size - fit->size;
     bool small = fit->size <= REGION_SMALL_MOST;
     return small || more > most_left || more > fit->surplus ? more : 0;

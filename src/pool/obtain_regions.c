@@ -3,13 +3,20 @@
  * region beyond the request leaves an eighth of what the device has left. What a block is to the
  * program is not what it is to the driver: see docs/policies.md. */
 #include "by_pointer.h"
+#include "keep/region.h"
 #include "pool/internal.h"
+
+/* What regions are multiples of. A device without a whole page has smaller ones. */
+static size_t unit_of(const struct device *device) {
+    return device->total && device->total < ROUND_PAGE ? ROUND_SMALL : ROUND_PAGE;
+}
 
 /* The size of the next region doubles until it suffices, or once it has been used, as far as the
  * bound on idle memory allows. A region that is needed only until deferred blocks are idle is no
  * larger than that takes. */
 static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
     const struct context *context = request->context;
+    const size_t unit = unit_of(context->device);
     pool_lock(pool);
     bool deferred = device_idle(context->device) > context->store.bytes;
     size_t size = !context->ended && !deferred ? context->next_region : least;
@@ -18,36 +25,49 @@ static size_t region_size(struct pool *pool, const struct request *request, size
     while (size < least && size <= SIZE_MAX / 2)
         size *= 2;
     if (size > least && size - least > room)
-        size = (least + room) / ROUND_PAGE * ROUND_PAGE;
+        size = (least + room) / unit * unit;
     return size > least ? size : least;
 }
 
 /* A region leaves an eighth of what the device has beyond the request: less, and launches and
  * others would find nothing; more, and the next request that fits into none has a region of its
  * own, with ends that strand memory, where it fails at all. */
-static size_t within_free(struct pool *pool, size_t size, size_t least) {
+static size_t within_free(struct pool *pool, const struct device *device, size_t size,
+                          size_t least) {
     size_t available = size == least ? SIZE_MAX : available_by_driver(pool);
     if (available == SIZE_MAX)
         return size;
     bool more = available > least;
     size_t spare = more ? (available - least) / 8 * 7 : 0, page = round_up(least, ROUND_PAGE);
     size_t most = (least + spare) / ROUND_PAGE * ROUND_PAGE;
+    size_t unit = unit_of(device), all = device->total / unit * unit;
+    if (all > least && all < page) /* it has no whole one */
+        page = all;
     if (most < page) /* the rest of its last page is of use to nobody else */
         most = more && page <= available ? page : least;
     return size < most ? size : most;
 }
 
+/* Whether what the device has left is no more than the next two regions would take. */
+static bool is_scarce(size_t next, size_t available) {
+    return available / 3 < next;
+}
+
 static void grow(struct pool *pool, struct context *context, size_t size) {
+    size_t available = available_by_driver(pool);
     pool_lock(pool);
     if (!context->ended && size >= context->next_region && size <= SIZE_MAX / 2)
         context->next_region = size > context->next_region ? size : size * 2;
+    if (!context->ended && available != SIZE_MAX)
+        context->store.regions->scarce = is_scarce(context->next_region, available);
     pool_unlock(pool);
 }
 
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
-    size_t size = within_free(pool, region_size(pool, request, least), least);
+    size_t size =
+        within_free(pool, request->context->device, region_size(pool, request, least), least);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
     while (driver_refused(result) && size > least) {
         size = size / 10 * 9 / ROUND_PAGE * ROUND_PAGE;

@@ -53,6 +53,26 @@ static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *comin
     return bytes;
 }
 
+/* Idle memory that live blocks of the same regions keep from the driver, if no piece of it is as
+ * large as the request. None where requests may begin in one piece and go on in others, nor where
+ * deferred blocks may yet join them. Lock held. */
+static uint64_t kept_from_driver(const struct pool *pool, const struct request *request) {
+    lock_check_held(LOCK_POOL);
+    struct context *own = request->context;
+    const struct context *context;
+    uint64_t kept = 0, bytes = 0;
+    if (!own->keeper->cuts || own->source->reuses || own->ended)
+        return 0;
+    const struct pool_block *largest = own->keeper->largest(&own->store);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->device == own->device) {
+            kept += context->store.stranded;
+            bytes += context->store.bytes;
+        }
+    bool serves = largest && largest->size >= least_of(request);
+    return serves || bytes < device_idle(own->device) ? 0 : kept;
+}
+
 /* What the driver keeps for itself, and gives when it is asked for it, is not known. */
 static uint64_t slack(const struct device *device) {
     static const uint64_t most = 64 << 20;
@@ -76,6 +96,7 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, s
     bool coming = round != atomic_load(&pool->release_rounds);
     uint64_t most =
         available + most_back(pool, device->ordinal, &coming) + (lack ? slack(device) : 0);
+    most -= coming ? 0 : kept_from_driver(pool, request);
     pool_unlock(pool);
     size_t takes = round_physical(request->size); /* bins' sizes are no whole pages */
     if (lack && available < takes && !coming)

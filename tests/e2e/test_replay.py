@@ -170,6 +170,14 @@ def test_a_full_device_is_given_back_whole_pages_where_a_bin_is_none(tmp_path):
     assert (result["hits"], result["driver_frees"], result["oom_failures"]) == (4, 3, 0)
 
 
+def test_bfc_takes_a_device_without_a_whole_page_as_one_region(tmp_path):
+    """As TensorFlow's does. Such a device is for comparison alone; a region for each request would leave its blocks nothing to merge with."""
+    rows = [row(i, "A", i, 100 << 10, 0, "x") for i in range(8)] + [row(8, "F", i, "", "", "") for i in range(8)] + [row(9, "A", 8, 900 << 10, 0, "x")]
+    (tmp_path / "small.csv").write_text("\n".join([HEADER, *rows, ""]))
+    result = replay(tmp_path / "small.csv", "--preset=bfc", env={"SIMCUDA_COUNTED_MEMORY": "1M"})
+    assert (result["driver_allocs"], result["hits"], result["oom_failures"]) == (1, 8, 0)
+
+
 @pytest.mark.parametrize("preset, size, calls", [
     ("pytorch", "auto", 6), ("pytorch", "64M", 2), ("pytorch", "3%", 4), ("pytorch", "1", 42), ("pytorch", "1T", 1),
     ("pytorch-expandable", "auto", 6), ("pytorch-expandable", "64M", 2), ("pytorch-expandable", "1", 51), ("bfc", "64M", 6)])

@@ -300,6 +300,37 @@ static void bfc_gives_idle_regions_up_before_an_allocation_fails(void **state) {
     assert_true(stats_get(STATS_driver_frees) > 0);
 }
 
+/* The device has 256 MiB. */
+static void bfc_cuts_to_fit_once_the_next_two_regions_would_find_no_room(void **state) {
+    (void)state;
+    start("bfc", "");
+    CUdeviceptr block = alloc(A, 5 * MIB / 4);
+    assert_int_equal(idle().bytes, 0);
+    alloc(A,
+          40 * MIB); /* in a region of 64 MiB: after others of 64 and 128 nothing would be left */
+    assert_int_equal(idle().bytes, 24 * MIB);
+    release(block);
+    assert_int_equal(alloc(B, 5 * MIB / 4), block);
+    assert_int_equal(idle().bytes, (24 * MIB) + (3 * MIB / 4));
+}
+
+static void bfc_gives_no_region_up_for_what_it_does_not_suffice_for(void **state) {
+    (void)state;
+    struct call_site site = {.frames = {C}, .depth = 1};
+    CUdeviceptr pointer;
+    start("bfc", "POOLCUDA_THROTTLE_RATIO=0");
+    alloc(A, 60 * MIB);
+    alloc(A, 4 * MIB); /* which fills the region */
+    CUdeviceptr whole = alloc(A, 60 * MIB);
+    alloc(A, 60 * MIB); /* of 118, which leaves 10 */
+    release(whole);
+    assert_int_equal(idle().bytes, (64 + 58) * MIB);
+    assert_int_equal(pool_malloc(pool, &pointer, 100 * MIB, &site), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    alloc(A, 70 * MIB);
+    assert_int_equal(stats_get(STATS_driver_frees), 1);
+}
+
 /* A region that is no number of pages, as the driver makes one for its first pitch, lies in such
  * all the same. */
 static void bfc_counts_the_pages_of_idle_regions_as_free(void **state) {
@@ -693,6 +724,8 @@ int main(void) {
         TEST(bfc_splits_blocks_and_merges_neighbours_at_once),
         TEST(bfc_fits_best),
         TEST(bfc_gives_idle_regions_up_before_an_allocation_fails),
+        TEST(bfc_cuts_to_fit_once_the_next_two_regions_would_find_no_room),
+        TEST(bfc_gives_no_region_up_for_what_it_does_not_suffice_for),
         TEST(bfc_counts_the_pages_of_idle_regions_as_free),
         TEST(bfc_counts_a_page_as_free_once_none_of_its_small_regions_is_live),
         TEST(pytorch_has_segments_of_2_mib_of_20_mib_and_of_whole_2_mib),
