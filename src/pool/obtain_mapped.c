@@ -99,14 +99,22 @@ static void take_idle(struct growing *growing, size_t bytes, bool barred) {
     }
 }
 
-/* Makes the idle block in front of the claim's addresses, whose chunks are no other thread's, the
- * beginning of the request's. */
+/* The idle block in front of these addresses, whose chunks are no other thread's, that the request
+ * may begin in; NULL: there is none. */
+static struct pool_block *tail_before(const struct growing *growing,
+                                      const struct reservation *reservation, uint64_t address) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *tail = region_tail(&growing->context->store, reservation, address);
+    bool begins = LIST_EMPTY(&reservation->claims) && tail && tail->size < growing->size;
+    return begins ? tail : NULL;
+}
+
+/* Makes the idle block in front of the claim's addresses the beginning of the request's. */
 static void take_tail(struct growing *growing) {
     lock_check_held(LOCK_POOL);
     struct pool *pool = growing->pool;
-    struct idle_store *store = &growing->context->store;
-    struct pool_block *tail = region_tail(store, growing->reservation, growing->claim.base);
-    if (!LIST_EMPTY(&growing->reservation->claims) || !tail || tail->size >= growing->size)
+    struct pool_block *tail = tail_before(growing, growing->reservation, growing->claim.base);
+    if (!tail)
         return;
     ledger_take_out(pool, tail);
     tail->identity = 0;
@@ -275,9 +283,14 @@ static void unmap_taken(struct growing *growing) {
     }
 }
 
-/* Takes the end of a reservation for the request, if there are so many bytes. Lock held. */
+/* Takes the end of a reservation for the request, if there are so many bytes. Where all chunks are
+ * whole pages, what the request lacks is known: the idle block that it begins in counts. Lock held.
+ */
 static bool take_end(struct growing *growing, struct reservation *reservation, size_t bytes) {
     lock_check_held(LOCK_POOL);
+    const struct pool_block *tail =
+        growing->page ? tail_before(growing, reservation, reservation->end) : NULL;
+    bytes -= tail ? tail->size : 0;
     if (reservation->small != growing->small || reservation_room(reservation) < bytes)
         return false;
     growing->reservation = reservation;
@@ -306,7 +319,8 @@ static bool take_hole(struct growing *growing) {
 /* Finds addresses for the request, without a claim yet: behind all that is mapped in a reservation,
  * where it may grow by `wished` bytes. Behind holes there is more to cut from than in them: so they
  * are left alone until live blocks that are far between keep many reservations, and come first
- * then. False: there are none. Lock held. */
+ * then. Expandable segments begin with them, as their origin does: a hole that is filled joins what
+ * is idle on both sides. False: there are none. Lock held. */
 static bool find_addresses(struct growing *growing, size_t wished) {
     lock_check_held(LOCK_POOL);
     enum { MANY = 8 };
@@ -314,7 +328,7 @@ static bool find_addresses(struct growing *growing, size_t wished) {
     int count = 0;
     LIST_FOREACH (reservation, &growing->context->mapped->reservations, link)
         count++;
-    if (count >= MANY && take_hole(growing))
+    if ((growing->page || count >= MANY) && take_hole(growing))
         return true;
     LIST_FOREACH (reservation, &growing->context->mapped->reservations, link)
         if (take_end(growing, reservation, wished))
@@ -364,7 +378,8 @@ static void plan(struct growing *growing, size_t available) {
 static bool take_addresses(struct growing *growing) {
     lock_check_held(LOCK_POOL);
     struct device *device = growing->context->device;
-    size_t addresses = round_up(growing->size, PAGE) + most_of_growth(device);
+    size_t more = growing->page ? growing->page : most_of_growth(device);
+    size_t addresses = round_up(growing->size, PAGE) + more;
     device->releasing++;
     if (find_addresses(growing, addresses) || reserve(growing, addresses) || take_hole(growing))
         return true;

@@ -705,6 +705,29 @@ static void vmm_serves_whoever_finds_enough_beside_threads_that_find_too_little(
 
 #define TEST(name) cmocka_unit_test_teardown(name, stop)
 
+/* --- pytorch-expandable --- */
+
+static void expandable_maps_first_where_idle_pages_were_unmapped(void **state) {
+    (void)state;
+    start("pytorch-expandable", "");
+    CUdeviceptr first = alloc(A, 40 * MIB);
+    alloc(A, 40 * MIB);
+    release(first);
+    assert_int_equal(pool_release(pool, 0, 40 * MIB), 40 * MIB);
+    assert_int_equal(alloc(B, 40 * MIB), first);
+}
+
+/* The range has 320 MiB for a device of 256. */
+static void expandable_begins_in_the_idle_end_of_a_range_that_has_room_for_the_rest(void **state) {
+    (void)state;
+    start("pytorch-expandable", "POOLCUDA_THROTTLE_RATIO=0");
+    CUdeviceptr first = alloc(A, 200 * MIB);
+    uint64_t calls = stats_get(STATS_map_calls);
+    release(first);
+    assert_int_equal(alloc(B, 240 * MIB), first);
+    assert_true(stats_get(STATS_map_calls) - calls <= 2 * 2); /* for two pages, each two at most */
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         TEST(futhark_serves_a_tag_from_its_own_block_alone),
@@ -747,6 +770,8 @@ int main(void) {
         TEST(vmm_fails_for_good_when_too_few_chunks_are_left),
         TEST(vmm_knows_its_blocks_when_a_chunk_is_barred_as_it_grows),
         TEST(vmm_serves_whoever_finds_enough_beside_threads_that_find_too_little),
+        TEST(expandable_maps_first_where_idle_pages_were_unmapped),
+        TEST(expandable_begins_in_the_idle_end_of_a_range_that_has_room_for_the_rest),
     };
     uint64_t (*hazards)(void);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
