@@ -113,6 +113,8 @@ struct site {
     struct site_tree idle;
     size_t idle_count;
     size_t largest_missed; /* of the sizes that nothing idle has served */
+    /* The smallest of them, if the first was the largest: the site's sizes only fall. Else 0. */
+    size_t least_missed;
     uint64_t hits_before;  /* the site's by its last miss */
     unsigned growing;      /* so many misses in a row were each for the largest size so far */
     struct site_record *record;

@@ -89,9 +89,10 @@ struct keeper {
      * blocks of the site, say. NULL: none. */
     struct pool_block *(*surplus)(struct idle_store *store, struct site *site, size_t keep);
 
-    /* A block that a request of `site` has found unfit and that is then given up. NULL: none; the
-     * member itself may be NULL. */
-    struct pool_block *(*misfit)(struct site *site);
+    /* A block that a request of `site` has found unfit and that is then given up. size: of the
+     * request, if its site asks for less and less and what is held would now be more than ever
+     * before; else 0. NULL: none; the member itself may be NULL. */
+    struct pool_block *(*misfit)(struct site *site, size_t size);
 
     /* What to give up first, NULL if there is nothing: all of a driver allocation. */
     struct pool_block *(*victim)(struct idle_store *store);

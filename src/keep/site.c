@@ -143,6 +143,14 @@ struct pool_block *site_surplus(struct idle_store *store, struct site *site, siz
     return keep && site->idle_count > keep ? site_oldest(site) : NULL;
 }
 
+/* A site whose sizes only fall has no use for what was too large for it. Less than a page shares
+ * one with other blocks: to give it up may free nothing. Lock held. */
+static struct pool_block *misfit(struct site *site, size_t size) {
+    lock_check_held(LOCK_POOL);
+    const size_t page = ROUND_PAGE;
+    return size ? site_find(site, size < page ? page : size) : NULL;
+}
+
 struct pool_block *site_largest(struct idle_store *store) {
     lock_check_held(LOCK_POOL);
     return RB_MAX(size_tree, &store->by_size);
@@ -182,6 +190,7 @@ const struct keeper keeper_site = {
     .give = site_give,
     .remove = site_remove,
     .surplus = site_surplus,
+    .misfit = misfit,
     .victim = site_largest,
     .largest = site_largest,
     .is_valid = site_is_valid,

@@ -13,7 +13,7 @@ struct pool_block *site_take(struct idle_store *store, struct site *site, const 
 struct pool_block *site_find(struct site *site, size_t size);
 void site_give(struct idle_store *store, struct pool_block *block);
 void site_remove(struct idle_store *store, struct pool_block *block);
-/* The site's block that has been idle longest. NULL: none is idle. */
+/* The site's block that has been idle longest. NULL: none is idle. Lock held. */
 struct pool_block *site_oldest(struct site *site);
 /* An idle block of a site that keeps more than `keep` (0: no limit), else NULL. */
 struct pool_block *site_surplus(struct idle_store *store, struct site *site, size_t keep);

@@ -26,6 +26,12 @@ static struct pool_block *surplus(struct idle_store *store, struct site *site, s
     return site_surplus(store, site, 1);
 }
 
+static struct pool_block *misfit(struct site *site, size_t size) {
+    lock_check_held(LOCK_POOL);
+    (void)size;
+    return site_oldest(site);
+}
+
 const struct keeper keeper_tag = {
     .own_site = true,
     .round = round_physical,
@@ -33,7 +39,7 @@ const struct keeper keeper_tag = {
     .give = site_give,
     .remove = site_remove,
     .surplus = surplus,
-    .misfit = site_oldest,
+    .misfit = misfit,
     .victim = site_largest,
     .largest = site_largest,
     .is_valid = site_is_valid,

@@ -26,7 +26,7 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
     static const uint64_t slack = 32 << 20;
     if (PLANTED(oversize))
         return UINT64_MAX;
-    uint64_t share = device->total / 200 * 3, peak = device->peak_in_use / 50 + slack;
+    uint64_t share = device->total / 50, peak = device->peak_in_use / 50 + slack;
     uint64_t allowed =
         limit_in_bytes(&config->max_waste, device->total, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;

@@ -32,6 +32,8 @@ enum look {
 
 /* Learns of the miss what the long way would. False: it is to be taken. */
 static bool learn(struct cache *cache, struct site *site, size_t size) {
+    if (take_falls(site, size))
+        return false;
     if (size > site->largest_missed)
         return cache_learn(cache, site, size);
     __atomic_store_n(&site->growing, 0, __ATOMIC_RELAXED);

@@ -72,16 +72,28 @@ static CUresult malloc_past_pool(struct pool *pool, struct context *context,
     return result;
 }
 
-/* Before live memory grows: idle memory beyond the bound, and what the keeper has for no other
- * request than the site's, is released if that needs no waiting. The native call does not wait, and
- * a program may count on that while a kernel of its runs. Lock held. */
+/* What the site's request found unfit and is better given up than kept beside `size` bytes more.
+ * falls: as take_size_to_ask says. Lock held. */
+static struct pool_block *find_misfit(struct pool *pool, struct context *context, struct site *site,
+                                      size_t size, bool falls) {
+    lock_check_held(LOCK_POOL);
+    if (!context->keeper->misfit || context->ended)
+        return NULL;
+    bool most = falls && context->device->held + size > context->device->peak_held;
+    if (most)
+        cache_drain(pool, context);
+    return context->keeper->misfit(site, most ? size : 0);
+}
+
+/* Before live memory grows: idle memory beyond the bound, and what find_misfit finds, is released
+ * if that needs no waiting. The native call does not wait, and a program may count on that while a
+ * kernel of its runs. Lock held. */
 static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
-                               size_t size) {
+                               size_t size, bool falls) {
     lock_check_held(LOCK_POOL);
     if (context->ended) /* while a fence was waited for: the site is gone */
         return;
-    const struct keeper *keeper = context->keeper;
-    struct pool_block *misfit = keeper->misfit ? keeper->misfit(site) : NULL;
+    struct pool_block *misfit = find_misfit(pool, context, site, size, falls);
     uint64_t due = decay_due(pool, context->device);
     if (!misfit && !due && !idle_bound_excess(pool, context->device, size))
         return;
@@ -94,7 +106,7 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     }
     struct release_list releases = {
         .device = context->device, .waits = RELEASE_IF_QUIET, .quiet = context};
-    while (!context->ended && keeper->misfit && (misfit = keeper->misfit(site))) {
+    while ((misfit = find_misfit(pool, context, site, size, falls))) {
         ledger_take_out(pool, misfit);
         release_list_add(pool, &releases, misfit);
     }
@@ -164,12 +176,13 @@ static bool is_used(const struct obtained *obtained) {
 }
 
 /* Before the driver is asked: gives up what will be too much. Lock held on entry, not on return. */
-static void prepare_growth(struct pool *pool, const struct request *request, size_t size) {
+static void prepare_growth(struct pool *pool, const struct request *request, size_t size,
+                           bool falls) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
     /* Idle memory that is mapped anew makes live memory grow, but not what is held. */
     size_t growth = context->source->reuses ? 0 : size;
-    trim_before_growth(pool, context, request->site, growth);
+    trim_before_growth(pool, context, request->site, growth, falls);
     bool asks = context->device->place.unified && !context->ended &&
                 headroom_may_lack(context->device, request->size);
     pool_unlock_between(pool);
@@ -184,8 +197,9 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     struct context *context = request->context;
     struct pool_block *block;
     struct obtained obtained;
-    size_t size = take_size_to_ask(pool, request);
-    prepare_growth(pool, request, size);
+    bool falls;
+    size_t size = take_size_to_ask(pool, request, &falls);
+    prepare_growth(pool, request, size, falls);
     CUresult result = allocate_or_make_room(pool, request, size, &block, &obtained);
     if (result != CUDA_SUCCESS) {
         context_note_error(pool, context, result);

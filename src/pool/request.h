@@ -42,9 +42,10 @@ struct pool_block *pool_take_larger(struct pool *pool, const struct request *req
  */
 struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *request);
 /* The size to ask the driver for first: the request's, or within the bounds the largest that may
- * serve it, for a site whose sizes only grow: its next ones may fit. Called once a miss. Lock held.
+ * serve it, for a site whose sizes only grow: its next ones may fit. *falls: whether the site's
+ * only fall, and this one is smaller than all before. Called once a miss. Lock held.
  */
-size_t take_size_to_ask(struct pool *pool, const struct request *request);
+size_t take_size_to_ask(struct pool *pool, const struct request *request, bool *falls);
 /* What it is decided by: how many misses in a row are each for the site's largest size so far, with
  * one for that size. A row ends where there were more hits than a few since the last: sizes without
  * an order miss in rows as well at first, as the smaller ones hit. take_learn: the miss is one of
@@ -52,6 +53,9 @@ size_t take_size_to_ask(struct pool *pool, const struct request *request);
  */
 unsigned take_row_with(const struct site *site, size_t size);
 void take_learn(struct site *site, size_t size, unsigned row);
+static inline bool take_falls(const struct site *site, size_t size) {
+    return size < site->least_missed;
+}
 /* Whether the next ones are taken to be so, too. */
 bool take_row_grows(unsigned row, size_t size);
 /* Records what the driver has given as a live block, unless the context has ended. Lock held. */

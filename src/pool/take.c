@@ -128,8 +128,12 @@ bool take_row_grows(unsigned row, size_t size) {
 void take_learn(struct site *site, size_t size, unsigned row) {
     site->hits_before = stats_read(&site->stats->hits);
     site->growing = row;
-    if (size > site->largest_missed)
+    if (size > site->largest_missed) {
+        site->least_missed = site->largest_missed ? 0 : size;
         site->largest_missed = size;
+    } else if (size < site->least_missed) {
+        site->least_missed = size;
+    }
 }
 
 /* The largest size that may serve the request, within the bounds. Kept out of the way of others'
@@ -151,11 +155,13 @@ __attribute__((noinline)) static size_t size_for_growing(struct pool *pool,
     return size;
 }
 
-size_t take_size_to_ask(struct pool *pool, const struct request *request) {
+size_t take_size_to_ask(struct pool *pool, const struct request *request, bool *falls) {
     lock_check_held(LOCK_POOL);
     const struct context *context = request->context;
+    *falls = false;
     if (!context->keeper->reach || context->ended || request->pitch)
         return request->size;
+    *falls = take_falls(request->site, request->size);
     unsigned row = take_row_with(request->site, request->size);
     take_learn(request->site, request->size, row);
     return take_row_grows(row, request->size) ? size_for_growing(pool, request) : request->size;

@@ -1,5 +1,6 @@
 /* Misses of sizes larger than any before: each finds a block idle that does not fit, and is too
- * much beside another. The thread's cache gives it back by itself, as the long way would. */
+ * much beside another. The thread's cache gives it back by itself, as the long way would. For sizes
+ * smaller than any before the long way is taken. */
 #include "pool/cache_quick.h"
 #include "pool_test.h"
 
@@ -308,6 +309,22 @@ static void say(const char *line) {
     (void)line;
 }
 
+/* The long way gives up what is too large for a site whose sizes only fall. */
+static void a_size_smaller_than_all_before_goes_the_long_way(void **state) {
+    (void)state;
+    grow_up();
+    CUdeviceptr one = quick_alloc(512 * MIB, 1), other = quick_alloc(512 * MIB, 1), live;
+    quick_release(one);
+    quick_release(other);
+    uint64_t held = stats_get(STATS_held_bytes);
+    assert_false(misses_quickly(&live, 64 * MIB, 1));
+    quick_alloc(64 * MIB, 1);
+    assert_int_equal(stats_get(STATS_held_bytes), held - 448 * MIB);
+    assert_true(misses_quickly(&live, 64 * MIB, 1)); /* smaller than none */
+    assert_int_equal(stats_get(STATS_held_bytes), held - 384 * MIB);
+    assert_true(pool_is_valid(pool));
+}
+
 int main(void) {
     stats_open(NULL, false, say); /* without a page no site has figures of its own */
     const struct CMUnitTest tests[] = {
@@ -318,6 +335,7 @@ int main(void) {
         TEST_IN_AUTO(threads_with_one_cache_do_not_give_back_a_block_twice),
         TEST_IN_AUTO(the_context_may_end_while_it_is_asked_about_for_a_new_size),
         TEST_IN_AUTO(a_context_ends_once_what_made_room_for_a_new_size_is_given_back),
+        TEST_IN_AUTO(a_size_smaller_than_all_before_goes_the_long_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

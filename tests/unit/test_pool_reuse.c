@@ -236,13 +236,60 @@ static void by_default_waste_is_bounded_by_a_share_of_the_device(void **state) {
     (void)state;
     stop(NULL);
     start_with(&pool_defaults,
-               700 * MIB); /* 1.5% is 10.5 MiB, less than the 64 MiB for small programs */
+               500 * MIB); /* 2% is 10 MiB, less than the 32 MiB for small programs */
     CUdeviceptr block = alloc(40 * MIB);
     release(block);
     CUdeviceptr within = alloc(31 * MIB); /* held as 32 MiB, 8 MiB less than the block */
     assert_int_equal(within, block);
     release(within);
-    assert_int_not_equal(alloc(27 * MIB), block); /* 12 MiB less */
+    assert_int_not_equal(alloc_at(27 * MIB, 2), block); /* 12 MiB less */
+}
+
+/* Blocks of 64 MiB serve no request of 16 MiB. */
+static void a_site_whose_sizes_only_fall_gives_up_what_is_too_large_before_more_is_held_than_ever(
+    void **state) {
+    (void)state;
+    CUdeviceptr one = alloc(64 * MIB), other = alloc(64 * MIB);
+    release(one);
+    release(other);
+    alloc(16 * MIB);
+    assert_int_equal(stats_get(STATS_held_bytes), 80 * MIB);
+    alloc(8 * MIB); /* less is held than was before */
+    assert_int_equal(stats_get(STATS_held_bytes), 88 * MIB);
+    assert_int_equal(stats_get(STATS_driver_frees), 1);
+    assert_true(pool_is_valid(pool));
+}
+
+static void a_site_with_larger_sizes_after_smaller_ones_keeps_what_is_too_large(void **state) {
+    (void)state;
+    release(alloc(48 * MIB));
+    release(alloc(64 * MIB));
+    release(alloc(10 * MIB));
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+}
+
+static void another_sites_block_that_is_too_large_stays(void **state) {
+    (void)state;
+    release(alloc_at(64 * MIB, 1));
+    alloc_at(20 * MIB, 2);
+    alloc_at(10 * MIB, 2);
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+}
+
+static void a_block_too_large_that_is_smaller_than_a_page_stays(void **state) {
+    (void)state;
+    release(alloc(MIB));
+    alloc(64 * KIB);
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+}
+
+static void a_block_too_large_stays_where_its_free_would_wait(void **state) {
+    (void)state;
+    release(alloc(64 * MIB));
+    fake.quiet = false;
+    alloc(16 * MIB);
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    assert_int_equal(stats_get(STATS_bound_postponed), 1);
 }
 
 static void waste_can_be_bounded_by_a_share(void **state) {
@@ -314,6 +361,11 @@ int main(void) {
         TEST(requests_are_rounded_to_512_bytes_and_from_2_mib_on_to_2_mib),
         TEST(beyond_the_waste_bound_only_blocks_of_the_same_rounded_size_are_reused),
         TEST(by_default_waste_is_bounded_by_a_share_of_the_device),
+        TEST(a_site_whose_sizes_only_fall_gives_up_what_is_too_large_before_more_is_held_than_ever),
+        TEST(a_site_with_larger_sizes_after_smaller_ones_keeps_what_is_too_large),
+        TEST(another_sites_block_that_is_too_large_stays),
+        TEST(a_block_too_large_that_is_smaller_than_a_page_stays),
+        TEST(a_block_too_large_stays_where_its_free_would_wait),
         TEST(waste_can_be_bounded_by_a_share),
         TEST(a_pitched_block_is_reused_for_a_width_whose_pitch_is_known),
         TEST(what_the_driver_refuses_is_the_drivers_answer),

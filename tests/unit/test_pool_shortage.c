@@ -236,7 +236,7 @@ static void without_these_files_the_driver_says_what_is_available(void **state) 
     fake.integrated = true;
     CUdeviceptr idle = alloc(600 * MIB);
     release(idle);
-    alloc(416 * MIB);
+    alloc_at(416 * MIB, 2);
     assert_int_equal(fake_size(idle), 0);
     assert_true(fake.infos > 0);
 }
