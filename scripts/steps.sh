@@ -3,7 +3,7 @@
 # To be sourced behind lib.sh.
 
 passed=0 failed=0 skipped=0
-shares=()     # "SECONDS NAME" of each step that ran
+shares=()     # "SECONDS PROCESSOR_SECONDS NAME" of each step that ran
 left_out=()   # "NAME: REASON" of each that did not
 background=() # process groups that end with the script
 
@@ -28,9 +28,21 @@ add() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
 
-# ended NAME CODE START: counts a step that ended with CODE as one test; shows the end of a failed one's log.
+# look_at_processors: $processors becomes the seconds that the processors have given to whatever has ended.
+look_at_processors() {
+    times >"$LOGS/times" # not in a subshell, which would tell its own
+    processors=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] } printf "%d", sum }' "$LOGS/times")
+}
+
+# spent NAME START PROCESSORS: the step took the time since then.
+spent() {
+    look_at_processors
+    shares+=("$((SECONDS - $2)) $((processors - $3)) $1")
+}
+
+# ended NAME CODE START PROCESSORS: counts a step that ended with CODE as one test; shows the end of a failed one's log.
 ended() {
-    shares+=("$((SECONDS - $3)) $1")
+    spent "$1" "$3" "$4"
     if [ "$2" -eq 0 ]; then
         say "ok: $1 ($((SECONDS - $3)) s)"
         add 1 0 0
@@ -44,10 +56,13 @@ ended() {
 
 # step NAME COMMAND...: one test by itself, its output in a log.
 step() {
-    local name=$1 start=$SECONDS
+    local name=$1 start=$SECONDS code before
     shift
+    look_at_processors
+    before=$processors
     watched "$LOGS/$name.log" "$name" "$@"
-    ended "$name" $? "$start"
+    code=$?
+    ended "$name" $code "$start" "$before"
 }
 
 # behind NAME COMMAND...: a step that fills the time in which others leave a processor idle. join_behind waits for it.
@@ -64,6 +79,7 @@ behind() {
 
 join_behind() {
     local group left=() status
+    look_at_processors
     wait "$behind_process" 2>/dev/null
     for group in "${background[@]}"; do
         [ "$group" = "$behind_process" ] || left+=("$group")
@@ -73,18 +89,20 @@ join_behind() {
         say "$behind_name was killed before it ended"
         status=137
     fi 2>/dev/null
-    ended "$behind_name" "$status" "$behind_start"
+    ended "$behind_name" "$status" "$behind_start" "$processors"
 }
 
 # counted NAME RESULTS COMMAND...: many tests, counted from the file of results that they write. A run that broke
 # without a failing test must not pass.
 counted() {
-    local name=$1 results=$2 counts code start=$SECONDS
+    local name=$1 results=$2 counts code start=$SECONDS before
     shift 2
     rm -f "$results"
+    look_at_processors
+    before=$processors
     watched "$LOGS/$name.log" "$name" "$@"
     code=$?
-    shares+=("$((SECONDS - start)) $name")
+    spent "$name" "$start" "$before"
     counts=$("$PYTHON" scripts/count-results "$results")
     # shellcheck disable=SC2086 # three words
     add $counts
@@ -114,11 +132,11 @@ not_run() {
 
 # finish: prints where the time went, what did not run, and the closing line; tells whether all is well.
 finish() {
-    local share line
+    local share used line
     say ""
-    say "steps by time, of $SECONDS s:"
-    printf '%s\n' "${shares[@]}" | sort -rn | while read -r share line; do
-        printf '%7d s %4d%%  %s\n' "$share" $((share * 100 / (SECONDS > 0 ? SECONDS : 1))) "$line"
+    say "steps by time, of $SECONDS s, and what the processors gave to each:"
+    printf '%s\n' "${shares[@]}" | sort -rn | while read -r share used line; do
+        printf '%7d s %4d%% %7d s  %s\n' "$share" $((share * 100 / (SECONDS > 0 ? SECONDS : 1))) "$used" "$line"
     done
     for line in "${left_out[@]}"; do
         say "NOT RUN: $line"

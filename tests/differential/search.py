@@ -50,7 +50,7 @@ OPTIONS = {"managed": {"POOLCUDA_MANAGED": "1"}, "held": HELD, "held_elsewhere":
 MODES = ("sync", "auto", "defer")
 MEMORY = 1 << 30
 PAGE = 2 << 20
-BATCH = 25
+BATCH = 6
 # What a preset does not promise (docs/policies.md). memory: that all of the device can be had, and what is reported
 # free; such a preset is given programs that use little of the device.
 # attributes: SYNC_MEMOPS, once set for a block, holds for others in the same region.
