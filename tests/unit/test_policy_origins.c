@@ -319,12 +319,12 @@ static void bfc_gives_no_region_up_for_what_it_does_not_suffice_for(void **state
     struct call_site site = {.frames = {C}, .depth = 1};
     CUdeviceptr pointer;
     start("bfc", "POOLCUDA_THROTTLE_RATIO=0");
-    alloc(A, 60 * MIB);
-    alloc(A, 4 * MIB); /* which fills the region */
-    CUdeviceptr whole = alloc(A, 60 * MIB);
-    alloc(A, 60 * MIB); /* of 118, which leaves 10 */
+    alloc(A, 58 * MIB);
+    alloc(A, 6 * MIB); /* which fills the region */
+    CUdeviceptr whole = alloc(A, 58 * MIB);
+    alloc(A, 58 * MIB); /* of 118, which leaves 10 */
     release(whole);
-    assert_int_equal(idle().bytes, (64 + 58) * MIB);
+    assert_int_equal(idle().bytes, (64 + 60) * MIB);
     assert_int_equal(pool_malloc(pool, &pointer, 100 * MIB, &site), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(stats_get(STATS_driver_frees), 0);
     alloc(A, 70 * MIB);
