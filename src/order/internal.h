@@ -28,6 +28,8 @@ static inline bool order_is_one(const struct order *order) {
 
 /* Makes known whose frees have set the word's bits: those of the only context. */
 void order_take_notice(struct order *order);
+/* To be called when a context has come or gone. */
+void order_note_only(struct order *order);
 /* The word says what the contexts do. */
 void order_tell(struct order *order);
 /* The context's wait has been made, or is nobody's any more. */

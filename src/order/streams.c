@@ -1,5 +1,6 @@
 /* The streams of each context: that they exist, and which of them may hold work. */
 #include "order/internal.h"
+#include "order/may_owe.h"
 #include "order/noted.h"
 
 #include "planted.h"

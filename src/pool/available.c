@@ -5,7 +5,7 @@
 #include "pool/internal.h"
 
 #include "format.h"
-#include "raw_files.h"
+#include "raw_read.h"
 
 #include <string.h>
 #include <strings.h>

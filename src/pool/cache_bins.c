@@ -1,11 +1,7 @@
 /* The bins of threads' caches: where blocks are kept and found. */
 #include "pool/cache_quick.h"
 #include "pool/cache_stopped.h"
-
-#include "by_pointer.h"
-#include "round.h"
-
-#include <stdlib.h>
+#include "sizes.h"
 
 enum {
     FEW_CACHES = 4,
@@ -203,31 +199,6 @@ struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t b
                : NULL;
 }
 
-/* Adds to the site's what the bin has counted apart, and sets that to zero. */
-static void merge_stat(_Atomic uint64_t *of_site, _Atomic uint64_t *apart) {
-    stats_grow(of_site, stats_read(apart));
-    *apart = 0;
-}
-
-void cache_merge_counts(struct cache_bin *bin) {
-    lock_check_held(LOCK_POOL);
-    if (bin->stats == bin->site->stats)
-        return;
-    struct stats_site *own = bin->stats, *site = bin->site->stats;
-    uint64_t before = stats_read(&site->live_bytes);
-    bin->seen_hits -= (uint32_t)stats_read(&own->hits);
-    merge_stat(&site->hits, &own->hits);
-    merge_stat(&site->allocated_bytes, &own->allocated_bytes);
-    merge_stat(&site->live_blocks, &own->live_blocks);
-    merge_stat(&site->live_bytes, &own->live_bytes);
-    merge_stat(&site->held_blocks, &own->held_blocks);
-    merge_stat(&site->held_bytes, &own->held_bytes);
-    uint64_t peak = before + stats_read(&own->peak_live_bytes);
-    own->peak_live_bytes = 0;
-    if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
-        site->peak_live_bytes = peak;
-}
-
 void cache_merge_counts_of(const struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct cache *own = cache_mine.cache;
@@ -236,96 +207,6 @@ void cache_merge_counts_of(const struct pool *pool, struct pool_block *block) {
         bin = cache_find_bin_for(own, block);
     if (bin)
         cache_merge_counts(bin);
-}
-
-/* Ends what the bin has beside its blocks. Returns false: the bin does not stay. */
-static bool end_bin(struct cache_bin *bin, struct cache *cache) {
-    if (bin->stats != bin->site->stats) {
-        free(bin->stats);
-        cache->bins_apart--;
-    }
-    return false;
-}
-
-BY_POINTER static bool ends(struct cache_bin *bin, void *cache) {
-    return end_bin(bin, cache);
-}
-
-void cache_close_bins(struct cache *cache) {
-    lock_check_held(LOCK_POOL);
-    cache_table_filter(&cache->table, ends, cache);
-}
-
-/* Whether nobody has used the bin's blocks since this was last asked. */
-static bool is_at_rest(struct cache_bin *bin) {
-    uint32_t hits = (uint32_t)stats_read(&bin->stats->hits);
-    bool rests = hits == bin->seen_hits;
-    bin->seen_hits = hits;
-    return rests;
-}
-
-void cache_empty_bin(struct cache *cache, struct cache_bin *bin) {
-    lock_check_held(LOCK_POOL);
-    while (bin->head)
-        cache->pool->keeper->give(&cache->context->store, cache_pop(bin));
-}
-
-BY_POINTER static bool stays_when_drained(struct cache_bin *bin, void *data) {
-    struct cache *cache = data;
-    cache_merge_counts(bin);
-    cache_empty_bin(cache, bin);
-    return !is_at_rest(bin) || end_bin(bin, cache);
-}
-
-void cache_drain_one(struct cache *cache) {
-    lock_check_held(LOCK_POOL);
-    cache_table_filter(&cache->table, stays_when_drained, cache);
-}
-
-BY_POINTER static bool has_block_or_is_used(struct cache_bin *bin, void *cache) {
-    return bin->head || stays_when_drained(bin, cache);
-}
-
-BY_POINTER static bool is_used(struct cache_bin *bin, void *cache) {
-    return !is_at_rest(bin) || stays_when_drained(bin, cache);
-}
-
-/* Called before a bin is added: a quarter of the places at most are to be used, and half of the
- * largest table's, so that few bins lie outside of their pair. Before the table grows, bins that
- * are empty and unused go; once it can grow no more, so do those with blocks that nobody asks for,
- * after so many calls that each could have been used. */
-static void make_room(struct cache *cache) {
-    struct cache_table *table = &cache->table;
-    bool may_grow = cache_table_may_grow(table);
-    if (table->used_count < table->count / (may_grow ? 4 : 2))
-        return;
-    if (may_grow) {
-        if (++cache->bins_asked < table->count / 16)
-            return;
-        cache->bins_asked = 0;
-        cache_table_filter(table, has_block_or_is_used, cache);
-        if (table->used_count >= table->count / 16 * 3)
-            cache_table_grow(table);
-    } else if (cache->served - cache->swept >= (uint64_t)2 * table->used_count) {
-        cache->swept = cache->served;
-        cache_table_filter(table, is_used, cache);
-    }
-}
-
-/* A bin for the site's blocks of that size. NULL: there is no place for it, or no host memory. */
-static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size) {
-    struct cache **counting = &site->record->counting;
-    if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
-        *counting = cache;
-    make_room(cache);
-    struct stats_site *stats = *counting == cache ? site->stats : calloc(1, sizeof *stats);
-    const struct cache_bin bin = {.id = site->id, .size = size, .site = site, .stats = stats};
-    struct cache_bin *made = stats ? cache_table_add(&cache->table, &bin) : NULL;
-    if (made)
-        cache->bins_apart += stats != site->stats;
-    else if (stats != site->stats)
-        free(stats);
-    return made;
 }
 
 bool cache_put(struct pool *pool, struct pool_block *block) {
@@ -338,7 +219,7 @@ bool cache_put(struct pool *pool, struct pool_block *block) {
         return false;
     struct cache *cache = cache_own(pool, block->context);
     struct cache_bin *bin = cache ? cache_find_bin_for(cache, block) : NULL;
-    if (cache && !bin && (bin = make_bin(cache, block->site, block->size)))
+    if (cache && !bin && (bin = cache_make_bin(cache, block->site, block->size)))
         cache_note_bin(cache, bin, block);
     if (bin)
         cache_push(cache, bin, block);
@@ -348,7 +229,7 @@ bool cache_put(struct pool *pool, struct pool_block *block) {
 /* The site's bin for blocks of just that size. */
 static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
     struct cache_bin *bin = cache_table_find(&cache->table, site->id, size);
-    return bin && bin->site == site ? bin : make_bin(cache, site, size);
+    return bin && bin->site == site ? bin : cache_make_bin(cache, site, size);
 }
 
 /* Moves all of a bin's blocks: the next requests are likely for these. */
@@ -419,7 +300,7 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         struct cache_bin *bin;
         while ((bin = cache_table_walk(&cache->table, &walk))) {
             bool owned = bin->site == site;
-            if ((cache != mine && !is_at_rest(bin)) || !(owned || fit->steal))
+            if ((cache != mine && !cache_bin_rests(bin)) || !(owned || fit->steal))
                 continue;
             if (!best || bin->size < most)
                 best = bin;

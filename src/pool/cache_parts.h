@@ -122,7 +122,7 @@ struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, si
 /* Such a block for the site of that id, if that has gone the long way lately. Cache locked. */
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size);
 static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
-    return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
+    return &cache->sites[hash_word(id) >> (64 - CACHE_SITE_BITS)];
 }
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 static inline uint64_t cache_stamp(const struct cache *cache) {
@@ -171,6 +171,32 @@ static inline void cache_note_taken(struct cache *cache) {
 static inline void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
                                   struct pool_block *block) {
     block->bin = (uint16_t)(bin - cache->table.bins);
+}
+
+/* Adds to the site's what the bin has counted apart, and sets that to zero. */
+static inline void cache_merge_count(_Atomic uint64_t *of_site, _Atomic uint64_t *apart) {
+    stats_grow(of_site, stats_read(apart));
+    *apart = 0;
+}
+
+/* Adds to the site what the bin has counted apart. Lock held. */
+static inline void cache_merge_counts(struct cache_bin *bin) {
+    lock_check_held(LOCK_POOL);
+    if (bin->stats == bin->site->stats)
+        return;
+    struct stats_site *own = bin->stats, *site = bin->site->stats;
+    uint64_t before = stats_read(&site->live_bytes);
+    bin->seen_hits -= (uint32_t)stats_read(&own->hits);
+    cache_merge_count(&site->hits, &own->hits);
+    cache_merge_count(&site->allocated_bytes, &own->allocated_bytes);
+    cache_merge_count(&site->live_blocks, &own->live_blocks);
+    cache_merge_count(&site->live_bytes, &own->live_bytes);
+    cache_merge_count(&site->held_blocks, &own->held_blocks);
+    cache_merge_count(&site->held_bytes, &own->held_bytes);
+    uint64_t peak = before + stats_read(&own->peak_live_bytes);
+    own->peak_live_bytes = 0;
+    if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
+        site->peak_live_bytes = peak;
 }
 
 #endif

@@ -7,8 +7,9 @@
 #ifndef POOLCUDA_POOL_QUICK_H
 #define POOLCUDA_POOL_QUICK_H
 
+#include "order/may_owe.h"
 #include "pool/cache_parts.h"
-#include "round.h"
+#include "sizes.h"
 
 enum quick {
     QUICK_DONE,

@@ -126,6 +126,12 @@ struct context {
     LIST_ENTRY(context) link;
 };
 
+/* A context that the program has made: any other is the primary one of its device. */
+struct created_context {
+    CUcontext handle;
+    struct created_context *next;
+};
+
 /* --- context.c and visit.c --- */
 
 /* The current context, NULL if there is none. Asked again if that fails, for a passing reason. Lock
@@ -147,8 +153,13 @@ struct context *context_find_kind(const struct pool *pool, CUcontext handle,
  * error may be one of earlier work, told once. */
 CUresult context_ask_id(struct pool *pool, CUcontext handle, unsigned long long *id);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
+/* How the device reaches plain host memory, which the host reads without a call. Calls the driver
+ * and returns its error; a device that it says nothing of is taken to reach none. */
+CUresult context_ask_host_access(const struct pool *pool, CUdevice ordinal,
+                                 enum host_access *access);
 
-void context_destroy_sites(struct context *context);
+void context_destroy_sites(struct context *context); /* context_ends.c */
+/* created_contexts.c */
 void context_forget_created(struct pool *pool, CUcontext handle);
 void context_forget_all_created(struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
