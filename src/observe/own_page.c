@@ -1,4 +1,4 @@
-/* The process's own stats page: made, told what the process is, and let go of. */
+/* The process's own stats page: made, told what the process is, read, and let go of. */
 #include "observe/own_page_parts.h"
 
 #include "clock.h"
@@ -7,6 +7,7 @@
 #include "observe/mailbox.h"
 #include "observe/output_file.h"
 #include "observe/page_file.h"
+#include "observe/shards.h"
 #include "observe/share_folder.h"
 #include "observe/shared_page.h"
 #include "raw_files.h"
@@ -167,4 +168,20 @@ void stats_forget_after_fork(void) {
     if (own_page)
         munmap(own_page, sizeof *own_page);
     own_page = NULL;
+}
+
+void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values) {
+    struct stats_sums sum = shards_sum(own_shards, SHARDS_ALL);
+    struct stats_figures all = own_page
+                                   ? shards_devices(own_shards, own_page->devices, own_use.devices)
+                                   : shards_devices(own_shards, &own_early_device, 1);
+    for (size_t i = 0; i < count; i++)
+        values[i] =
+            stats_read(&stats_counters[counters[i]]) + shards_count(&sum, &all, counters[i]);
+}
+
+uint64_t stats_get(enum stats_counter counter) {
+    uint64_t value;
+    stats_get_several(&counter, 1, &value);
+    return value;
 }

@@ -94,22 +94,6 @@ struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t 
     return device;
 }
 
-void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values) {
-    struct stats_sums sum = shards_sum(own_shards, SHARDS_ALL);
-    struct stats_figures all = own_page
-                                   ? shards_devices(own_shards, own_page->devices, own_use.devices)
-                                   : shards_devices(own_shards, &own_early_device, 1);
-    for (size_t i = 0; i < count; i++)
-        values[i] =
-            stats_read(&stats_counters[counters[i]]) + shards_count(&sum, &all, counters[i]);
-}
-
-uint64_t stats_get(enum stats_counter counter) {
-    uint64_t value;
-    stats_get_several(&counter, 1, &value);
-    return value;
-}
-
 struct stats_shard *stats_shard_begin(const struct stats_device *device) {
     lock_check_held(LOCK_POOL);
     int i = 0;

@@ -1,6 +1,6 @@
 /* The bounds: how much live blocks may waste, how much may lie idle and for how long, what stays
  * free beside the pool. They are asked, and move no block: who asks gives up what is too much
- * (release.c, free.c, malloc.c). What every miss asks is inline. */
+ * (release.c, free_keep.c, malloc.c). What every miss asks is inline. */
 #ifndef POOLCUDA_POOL_BOUNDS_H
 #define POOLCUDA_POOL_BOUNDS_H
 

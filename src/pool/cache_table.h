@@ -161,6 +161,8 @@ struct cache_bin *cache_table_largest(struct cache_table *table, bool *alike);
 
 /* All functions below are called with all caches stopped. */
 
+/* Adds to the site what the bin has counted apart. Lock held. */
+void cache_merge_counts(struct cache_bin *bin);
 /* A table of so many places. False without host memory. */
 bool cache_table_init(struct cache_table *table, unsigned count);
 /* Whether there may be more places. */

@@ -122,7 +122,7 @@ static bool ask_device(struct pool *pool, struct device_facts *facts) {
     if (pool->driver->device_get_uuid)
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
     context_ask_host_access(pool, facts->ordinal, &facts->host_access);
-    available_learn(pool, facts->ordinal, &facts->place);
+    place_learn(pool, facts->ordinal, &facts->place);
     facts->event = make_event(pool);
     context_ask_id(pool, NULL, &facts->id);
     return ask_total(pool, facts->ordinal, &facts->total) == CUDA_SUCCESS;

@@ -8,6 +8,8 @@
 #include "planted.h"
 #include "pool/bounds.h"
 #include "pool/fence.h"
+#include "pool/managed.h"
+#include "pool/pitch.h"
 #include "pool/pool_struct.h"
 #include "pool/release.h"
 #include "pool/request.h"
@@ -140,8 +142,6 @@ static inline void device_count(struct device *device, uint64_t allocations, uin
     }
 }
 
-/* How idle memory of the kind is kept. */
-const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind);
 /* Counts a call of that kind of memory: device memory has no counters of its own. */
 static inline void count_by_kind(enum pool_memory memory, enum stats_counter host,
                                  enum stats_counter managed) {
@@ -155,21 +155,6 @@ static inline struct pool_block *ledger_find(const struct pool *pool, CUdevicept
     return pointer_map_find(&pool->map, pointer);
 }
 
-/* managed.c. All below: lock held. */
-
-/* Whether the state of any block has to be undone. */
-bool managed_is_marked(const struct pool_block *block);
-/* Undoes it. No work uses the block, whose state is WAITING. False: it could not be done, or the
- * block is GONE, and must not serve again. Lock held on entry and return, not in between. */
-bool managed_reset(struct pool *pool, struct pool_block *block);
-void managed_begin_life(struct pool_block *block); /* of an idle block of managed memory */
-
-/* context_ends.c: nobody looks at any of them. Lock held. */
-void ended_contexts_forget(struct pool *pool);
-
-/* Whether the program has made it: no device owns it. Lock held. */
-bool context_is_created(const struct pool *pool, CUcontext handle);
-
 /* Whether a free cannot be the pool's own just now. Lock held. */
 static inline bool suballocation_passes(struct pool *pool, const struct pool_block *block,
                                         CUcontext current) {
@@ -181,13 +166,6 @@ static inline bool suballocation_passes(struct pool *pool, const struct pool_blo
 static inline bool is_suballocation(const struct pool_block *block) {
     return block->context->keeper->cuts || block->in_driver_pool;
 }
-
-/* pitch.c. All below: lock held. */
-
-size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element);
-void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int element,
-                 size_t pitch);
-void pitch_forget_all(struct pool *pool);
 
 /* valid.c, for tests: whether every invariant above is true. Lock not held. */
 bool pool_is_valid(struct pool *pool);

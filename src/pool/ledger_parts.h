@@ -4,6 +4,14 @@
 
 #include "pool/internal.h"
 
+/* Records that were made together. */
+struct record_slab {
+    struct record_slab *next;
+    void *memory; /* that malloc gave: it aligns to less */
+    size_t count;
+    struct pool_block blocks[];
+};
+
 /* ledger_sums.c. All below: lock held. */
 
 /* The block becomes live, or is that no longer. sign is 1 or -1, in unsigned arithmetic that may

@@ -1,16 +1,9 @@
-/* The records of blocks: made by slabs, found by address, walked along. */
+/* The records of blocks: made by slabs, and put into the map. */
 #include "pool/ledger_parts.h"
 
 #include <stdlib.h>
 
 enum { SLAB_LEAST = 128, SLAB_MOST = 512 };
-
-struct record_slab {
-    struct record_slab *next;
-    void *memory; /* that malloc gave: it aligns to less */
-    size_t count;
-    struct pool_block blocks[];
-};
 
 static struct record_slab *new_slab(size_t count) {
     const size_t alignment = _Alignof(struct record_slab);
@@ -69,32 +62,6 @@ struct pool_block *ledger_take_records(struct pool *pool) {
     return blocks;
 }
 
-void ledger_destroy_records(struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    pointer_map_destroy(&pool->map);
-    while (pool->slabs) {
-        struct record_slab *next = pool->slabs->next;
-        free(pool->slabs->memory);
-        pool->slabs = next;
-    }
-    pool->spare = NULL;
-    pool->record_count = 0;
-    pool->sentinel_place = (struct ledger_place){0};
-}
-
-struct pool_block *ledger_next(const struct pool *pool, struct ledger_place *place) {
-    lock_check_held(LOCK_POOL);
-    if (!place->begun)
-        *place = (struct ledger_place){pool->slabs, 0, true};
-    for (; place->slab; place->slab = place->slab->next, place->index = 0)
-        while (place->index < place->slab->count) {
-            struct pool_block *block = &place->slab->blocks[place->index++];
-            if (block->state != BLOCK_GONE)
-                return block;
-        }
-    return NULL;
-}
-
 struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *place) {
     lock_check_held(LOCK_POOL);
     if (!place->slab)
@@ -105,18 +72,6 @@ struct pool_block *ledger_look(const struct pool *pool, struct ledger_place *pla
     if (place->index == place->slab->count)
         *place = (struct ledger_place){place->slab->next, 0, true};
     return block->state == BLOCK_GONE ? NULL : block;
-}
-
-bool ledger_index(struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    struct pool_block *block;
-    struct ledger_place place = {0};
-    if (pool->indexed)
-        return true;
-    pool->indexed = true;
-    while (pool->indexed && (block = ledger_next(pool, &place)))
-        address_index_add(pool, block);
-    return pool->indexed;
 }
 
 /* As ledger_insert, in place: misses of threads' caches come in crowds. */

@@ -57,13 +57,14 @@ struct pool {
     struct site_record *site_records;
     struct pitch *pitches;
 
-    /* wait.c. order: what is owed; owed_number: by how many frees so far. reasons: how many things
-     * there are just now because of which none may be owed; pending and pending_seen differ while
-     * work may run that one wait has to cover. */
+    /* wait.c, wait_reasons.c. order: what is owed; owed_number: by how many frees so far. reasons:
+     * how many things there are just now because of which none may be owed; pending and
+     * pending_seen differ while work may run that one wait has to cover. */
     struct order order;
     uint64_t owed_number, pending, pending_seen;
     uint64_t reasons[WAIT_REASONS], reason_sum;
-    uint64_t reached_devices; /* their memory other contexts may reach: a bit each, see wait.c */
+    uint64_t
+        reached_devices; /* their memory other contexts may reach: a bit each: wait_reasons.c */
     atomic_bool lasting[WAIT_REASONS];
     atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
 
@@ -80,7 +81,7 @@ struct pool {
     bool streams_lost;
     atomic_bool per_thread_used; /* without the lock */
 
-    struct created_context *created;       /* context.c */
+    struct created_context *created;       /* created_contexts.c */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
     uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
     uint64_t identities;                   /* given to suballocations so far */

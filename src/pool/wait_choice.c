@@ -1,9 +1,8 @@
 /* What becomes of the wait that belongs to a free: made at once, owed and paid later, or left to a
  * fence behind which the block serves again.
  *
- * src/order says when an owed wait changes nothing that a program can see. The reasons counted here
- * are what it cannot know of: memory that tells the host, another process or another device about
- * work without a call. */
+ * src/order says when an owed wait changes nothing that a program can see. What it cannot know of
+ * are the reasons that wait_reasons.c counts. */
 #include "pool/internal.h"
 
 #include "order/may_owe.h"

@@ -1,5 +1,6 @@
 /* Why frees wait that might owe: the reasons that are there just now, counted as they begin and
- * end. Memory tells the host, another process or another device about work without a call. */
+ * end. src/order cannot know of them: memory that tells the host, another process or another device
+ * about work without a call. */
 #include "pool/internal.h"
 
 #include "planted.h"
