@@ -14,13 +14,4 @@ struct call_site {
     uintptr_t depth; /* a whole word: the struct has no padding */
 };
 
-/* A word that stands for the site: its one frame, or all of them mixed, so that two sites as good
- * as never have the same. */
-static inline uintptr_t site_id(const struct call_site *site) {
-    uintptr_t id = site->frames[0];
-    for (uintptr_t i = 1; i < site->depth; i++)
-        id = id * (uintptr_t)0x9e3779b97f4a7c15u ^ site->frames[i];
-    return id;
-}
-
 #endif

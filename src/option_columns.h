@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_OPTION_COLUMNS_H
 #define POOLCUDA_OPTION_COLUMNS_H
 
-#include "limit.h"
+#include "sizes.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,6 +4,8 @@
 #ifndef POOLCUDA_RAW_FILES_H
 #define POOLCUDA_RAW_FILES_H
 
+#include "raw_read.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,14 +17,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-static inline int raw_openat(int folder, const char *name, int flags, unsigned mode) {
-    return (int)syscall(SYS_openat, folder, name, flags, mode);
-}
-
-static inline ssize_t raw_read(int file, void *to, size_t bytes) {
-    return syscall(SYS_read, file, to, bytes);
-}
 
 static inline int raw_mkdir(const char *name, unsigned mode) {
     return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);

@@ -4,7 +4,7 @@
 #define POOLCUDA_BLOCKS_BLOCK_H
 
 #include "call_site.h"
-#include "hash_table.h"
+#include "hash.h"
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>

@@ -7,7 +7,6 @@
 #include "observe/emitter.h"
 #include "observe/human.h"
 #include "pool_options.h"
-#include "round.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 static const char *const presets[] = {
 #define PRESET(name, options, help) name,
 #include "presets.def"
+#include "sizes.h"
 #undef PRESET
 };
 enum { PRESETS = sizeof presets / sizeof presets[0] };

@@ -8,5 +8,12 @@
 
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
+#include <stdbool.h>
+
+/* Whether an allocation that was answered so has found no memory. CUDA's errors are positive: a
+ * negative answer comes from another tool that stands before the driver, as a quota does. */
+static inline bool driver_refused(CUresult result) {
+    return result == CUDA_ERROR_OUT_OF_MEMORY || (int)result < 0;
+}
 
 #endif

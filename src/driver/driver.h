@@ -130,10 +130,4 @@ bool driver_fill(struct driver *driver, void *(*find)(const char *symbol));
  * entry, NULL: none. */
 void driver_compare(struct driver *driver, void *(*find_own)(const char *symbol));
 
-/* Whether an allocation that was answered so has found no memory. CUDA's errors are positive: a
- * negative answer comes from another tool that stands before the driver, as a quota does. */
-static inline bool driver_refused(CUresult result) {
-    return result == CUDA_ERROR_OUT_OF_MEMORY || (int)result < 0;
-}
-
 #endif

@@ -4,6 +4,7 @@
 #include "interpose/own_object.h"
 #include "interpose/real_entries.h"
 #include "modules.h"
+#include "observe/own_page.h"
 #include "observe/stats.h"
 
 #include <string.h>

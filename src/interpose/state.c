@@ -10,6 +10,7 @@
 #include "interpose/rights.h"
 #include "interpose/surroundings.h"
 #include "observe/output_file.h"
+#include "observe/own_page.h"
 #include "observe/page_file.h"
 #include "observe/recorder.h"
 #include "observe/shortage.h"

@@ -7,6 +7,7 @@
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
 #include "modules.h"
+#include "observe/own_page.h"
 #include "tools.h"
 
 #include <link.h>

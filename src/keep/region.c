@@ -1,7 +1,6 @@
 /* Regions: their blocks, by address, and the regions of a store. */
 #include "keep/region_bins.h"
-
-#include "round.h"
+#include "sizes.h"
 
 #include <stdlib.h>
 

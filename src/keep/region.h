@@ -15,8 +15,7 @@
 
 #include "blocks/reservation.h"
 #include "keep/keeper.h"
-#include "limit.h"
-#include "round.h"
+#include "sizes.h"
 
 /* REGION_SMALL_MOST: the largest request that has small regions, where there are such. */
 enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256, REGION_SMALL_MOST = 1 << 20 };

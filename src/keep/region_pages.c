@@ -1,8 +1,7 @@
 /* What the driver has back beyond the bytes of regions without live blocks: it hands memory out in
  * pages. */
 #include "keep/region.h"
-
-#include "round.h"
+#include "sizes.h"
 
 /* A page that regions smaller than it share. */
 struct shared_page {

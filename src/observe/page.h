@@ -153,6 +153,10 @@ struct stats_names {
     void *state;
 };
 
+/* What a report is written as: nothing, for people, or for programs (docs/reports.md); for programs
+ * to a file, and to nothing else where that cannot be had. */
+enum stats_form { STATS_NONE, STATS_TEXT, STATS_JSON, STATS_FILE };
+
 /* The one emitter of reports, used by the library at exit and by `poolcuda report`. Hands the text
  * to write() piece by piece. names: NULL for the library, which writes sites as module + offset.
  * most_sites: how many the text lists; JSON has all. */

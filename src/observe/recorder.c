@@ -2,10 +2,12 @@
 
 #include "clock.h"
 #include "format.h"
+#include "hash.h"
 #include "lock.h"
 #include "modules.h"
 #include "observe/command_line.h"
 #include "observe/output_file.h"
+#include "observe/own_page.h"
 #include "observe/record_format.h"
 #include "observe/stats.h"
 #include "raw_files.h"

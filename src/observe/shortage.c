@@ -3,6 +3,7 @@
 #include "modules.h"
 #include "observe/human.h"
 #include "observe/output_file.h"
+#include "observe/own_page.h"
 #include "observe/stats.h"
 #include "observe/text.h"
 #include "site_tag.h"

@@ -6,6 +6,7 @@
 #include "order/fence.h"
 #include "order/order.h"
 
+/* The record of a context; NULL: there is none. */
 static inline struct order_context *order_find(const struct order *order, CUcontext handle) {
     lock_check_held(LOCK_ORDER);
     struct order_context *context;
@@ -14,20 +15,21 @@ static inline struct order_context *order_find(const struct order *order, CUcont
             return context;
     return NULL;
 }
-
+/* Whether there are streams of its own. */
 static inline bool order_has_streams(const struct order_context *context) {
     lock_check_held(LOCK_ORDER);
     return context->has_per_thread || !LIST_EMPTY(&context->streams);
 }
-
+/* Whether there is one context alone. */
 static inline bool order_is_one(const struct order *order) {
     lock_check_held(LOCK_ORDER);
     const struct order_context *first = LIST_FIRST(&order->contexts);
     return first && !LIST_NEXT(first, link);
 }
-
 /* Makes known whose frees have set the word's bits: those of the only context. */
 void order_take_notice(struct order *order);
+/* To be called when a context has come or gone. */
+void order_note_only(struct order *order);
 /* The word says what the contexts do. */
 void order_tell(struct order *order);
 /* The context's wait has been made, or is nobody's any more. */

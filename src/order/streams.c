@@ -1,5 +1,6 @@
 /* The streams of each context: that they exist, and which of them may hold work. */
 #include "order/internal.h"
+#include "order/may_owe.h"
 #include "order/noted.h"
 
 #include "planted.h"
@@ -276,4 +277,19 @@ void order_submits_somewhere(struct order *order) {
         context->scattered = true;
     order_tell(order);
     lock_drop(&order->lock, LOCK_ORDER);
+}
+
+void noted_add(CUstream stream) {
+    lock_check_held(LOCK_ORDER);
+    uint32_t own = thread_marks.number;
+    if (atomic_load_explicit(&noted_by, memory_order_relaxed) != own)
+        memset(noted_streams, 0, sizeof noted_streams);
+    atomic_store_explicit(&noted_by, own, memory_order_relaxed);
+    if (noted_has(stream))
+        return;
+    CUstream *place =
+        &noted_streams[(unsigned)(uintptr_t)stream * NOTED_FACTOR >> (32 - NOTED_BITS)];
+    if (place[0] && !place[1])
+        place++;
+    *place = stream;
 }

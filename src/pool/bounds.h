@@ -1,13 +1,13 @@
 /* The bounds: how much live blocks may waste, how much may lie idle and for how long, what stays
  * free beside the pool. They are asked, and move no block: who asks gives up what is too much
- * (release.c, free.c, malloc.c). What every miss asks is inline. */
+ * (release.c, free_keep.c, malloc.c). What every miss asks is inline. */
 #ifndef POOLCUDA_POOL_BOUNDS_H
 #define POOLCUDA_POOL_BOUNDS_H
 
-#include "limit.h"
 #include "lock.h"
 #include "planted.h"
 #include "pool/shortage.h"
+#include "sizes.h"
 
 /* Whether each free has to ask what is too much, by a setting. Lock not needed. */
 static inline bool bounds_ask_at_frees(const struct pool_config *config) {
@@ -66,8 +66,17 @@ static inline void decay_note_idle(struct device *device, int64_t idle) {
 /* Headroom is what stays free beside the pool. */
 
 /* After `grown` bytes were allocated, whether the driver may lack memory for launches: then it is
- * to be asked what is left. */
-bool headroom_may_lack(struct device *device, uint64_t grown);
+ * to be asked what is left. That costs more than an allocation: so after each answer half of what
+ * there is above the headroom may be allocated before it is asked again. */
+static inline bool headroom_may_lack(struct device *device, uint64_t grown) {
+    lock_check_held(LOCK_POOL);
+    if (device->held == device->live || device->memory != POOL_DEVICE)
+        return false;
+    if (grown >= device->bounds.until_asked)
+        return true;
+    device->bounds.until_asked -= grown;
+    return false;
+}
 /* Whether it is not, with so much idle. */
 static inline bool headroom_is_there(const struct device *device, uint64_t idle, uint64_t grown) {
     lock_check_held(LOCK_POOL);

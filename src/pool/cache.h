@@ -1,6 +1,6 @@
 /* Threads' caches: the path of an allocation or free that needs no decision of the pool. Mostly an
  * idle block of just its site and size serves it (cache_quick.h); else a smallest sufficient one
- * that threads have freed (cache_bins.c), or, where nothing is idle, the driver (cache_miss.c). A
+ * that threads have freed (cache_serve.c), or, where nothing is idle, the driver (cache_miss.c). A
  * free goes this way while its wait is owed already or is left to a fence.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS

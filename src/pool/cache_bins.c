@@ -1,19 +1,9 @@
 /* The bins of threads' caches: where blocks are kept and found. */
 #include "pool/cache_quick.h"
 #include "pool/cache_stopped.h"
+#include "sizes.h"
 
-#include "by_pointer.h"
-#include "round.h"
-
-#include <stdlib.h>
-
-enum {
-    FEW_CACHES = 4,
-    /* Bins that are looked at in a cache for a block to spare: all of a thread's thousands might be
-     * empty. */
-    MOST_TRIED = 256,
-    MOST_ALONG = 16, /* blocks that go over to another site at once */
-};
+enum { FEW_CACHES = 4 };
 
 /* Whether cached blocks save anything: where frees go the long way anyway, more caches would only
  * be more to look through. */
@@ -31,203 +21,6 @@ struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *blo
     return bin;
 }
 
-/* Moves the blocks of other threads' caches over, all of a bin: those that follow are likely to be
- * asked for next. A cache that is in use is left alone: waiting for it, while its thread may be
- * waiting for ours, takes longer than what is done instead. */
-static bool fetch(struct cache *cache, struct cache_bin *bin) {
-    const struct pool *pool = cache->pool;
-    for (int i = 0; i < pool->cache_count && !bin->head; i++) {
-        struct cache *other = pool->caches[i];
-        if (other == cache || other->context != cache->context || !cache_try_lock(other))
-            continue;
-        struct cache_bin *from = cache_table_find(&other->table, bin->id, bin->size);
-        if (from && from->site == bin->site) {
-            cache_table_list(&cache->table, bin);
-            bin->head = from->head;
-            from->head = NULL;
-        }
-        cache_unlock(other);
-    }
-    return bin->head != NULL;
-}
-
-/* The bin of the site's for blocks of that size, if it has one. */
-static struct cache_bin *with_block(const struct cache_table *table, const struct site *site,
-                                    size_t size) {
-    struct cache_bin *bin = cache_table_find(table, site->id, size);
-    return bin && bin->site == site && bin->head ? bin : NULL;
-}
-
-/* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none, or
- * *many, so that it is not soon found. */
-static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
-                                  const struct fit *fit, bool *many) {
-    struct cache_walk walk = {
-        .least = fit->size, .most = cache->pool->keeper->most(fit), .tries = MOST_TRIED};
-    struct cache_bin *bin = cache_table_walk(&cache->table, &walk), *own = NULL;
-    while (bin && bin->site != site && !fit->steal)
-        bin = cache_table_walk(&cache->table, &walk);
-    *many = !bin && !walk.tries;
-    if (bin && bin->site != site && bin->size > fit->size)
-        own = with_block(&cache->table, site, bin->size);
-    return own ? own : bin;
-}
-
-/* With what is left of the bound on waste. */
-static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) {
-    struct fit fit = cache->fit;
-    uint64_t grown = cache->sums[SUM_over];
-    fit.bytes = bytes;
-    fit.size = size;
-    fit.surplus = (int64_t)(fit.surplus - grown) > 0 ? fit.surplus - grown : 0;
-    return fit;
-}
-
-/* The bin with the smallest blocks that suffice, where any site's may serve: of two with blocks of
- * one size that is not the request's, the site's own. */
-static struct cache_bin *smallest_bin(struct cache *cache, const struct cache_bin *bin) {
-    struct cache_bin *found = cache_table_first(&cache->table, bin), *own = NULL;
-    if (found && found->site != bin->site && found->size > bin->size)
-        own = with_block(&cache->table, bin->site, found->size);
-    return own ? own : found;
-}
-
-/* Looks first at what this thread has freed itself, whichever site had it: another thread's blocks
- * lie in another processor's cache. */
-static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes) {
-    const struct keeper *keeper = cache->pool->keeper;
-    struct idle_store *store = &cache->context->store;
-    struct cache_bin *best = cache->fit.steal ? smallest_bin(cache, bin) : NULL;
-    if (best && best->size == bin->size)
-        return best;
-    if (fetch(cache, bin))
-        return bin;
-    const struct fit fit = fit_now(cache, bytes, bin->size);
-    bool many;
-    if (!fit.steal)
-        best = best_bin(cache, bin->site, &fit, &many);
-    if (!best || (store->count && keeper->least(store, bin->size) < best->size))
-        return NULL;
-    return keeper->serves(best->head, &fit) ? best : NULL;
-}
-
-static void change_site(struct cache_bin *from, struct cache_bin *to, struct pool_block *block) {
-    stats_grow(&from->stats->held_blocks, (uint64_t)-1);
-    stats_grow(&from->stats->held_bytes, 0 - block->size);
-    stats_grow(&to->stats->held_blocks, 1);
-    stats_grow(&to->stats->held_bytes, block->size);
-    block->site = to->site;
-}
-
-/* A thread that frees what others allocate, and allocates the same sizes, would take one of these
- * blocks after the other. So the more often it comes, the more go along with the first, unless they
- * are taken back. */
-static void take_along(struct cache *cache, struct cache_bin *from, struct cache_bin *to) {
-    for (unsigned i = 0; i < to->along && from->head; i++) {
-        struct pool_block *block = cache_pop(from);
-        change_site(from, to, block);
-        cache_note_bin(cache, to, block);
-        cache_push(cache, to, block);
-    }
-    to->along = to->along < MOST_ALONG / 2 ? 2 * to->along + 1 : MOST_ALONG;
-    from->along = 0;
-}
-
-/* A block of `from` goes live for a request of the site that `to` is of. */
-__attribute__((always_inline)) static inline struct pool_block *
-serve_from(struct cache *cache, struct cache_bin *from, struct cache_bin *to, size_t bytes,
-           size_t size) {
-    struct pool_block *block = cache_pop(from);
-    if (from->site != to->site) {
-        change_site(from, to, block);
-        cache->sums[SUM_stolen]++;
-    }
-    if (block->size == to->size)
-        cache_note_bin(cache, to, block);
-    quick_make_live(block, bytes);
-    cache->sums[SUM_over] += block->size - size;
-    quick_count_hit(cache, to, bytes, block->size);
-    return block;
-}
-
-enum quick cache_serve_other(struct cache *cache, struct cache_bin *bin, CUdeviceptr *pointer,
-                             size_t bytes) {
-    cache_check_locked(cache);
-    struct cache_bin *from = find_other(cache, bin, bytes);
-    if (!from && cache->may_miss)
-        return QUICK_MISS;
-    if (from)
-        *pointer = serve_from(cache, from, bin, bytes, bin->size)->pointer;
-    if (from && from->site != bin->site && from->size == bin->size)
-        take_along(cache, from, bin);
-    cache_unlock(cache);
-    return from ? QUICK_DONE : QUICK_NO;
-}
-
-enum quick cache_try_again(struct cache *cache) {
-    cache_check_locked(cache);
-    cache->budget++;
-    cache_unlock(cache);
-    return QUICK_TRY;
-}
-
-struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
-                                      size_t size, bool *none) {
-    cache_check_locked(cache);
-    const struct keeper *keeper = cache->pool->keeper;
-    struct idle_store *store = &cache->context->store;
-    size_t kept = store->count ? keeper->least(store, size) : SIZE_MAX;
-    if (kept == SIZE_MAX && !cache_table_reaches(&cache->table, size)) {
-        *none = true;
-        return NULL;
-    }
-    const struct fit fit = fit_now(cache, bytes, size);
-    bool many;
-    struct cache_bin *from = best_bin(cache, site, &fit, &many), *to = NULL;
-    bool serves = from && keeper->serves(from->head, &fit);
-    *none = !many && !serves && kept > keeper->most(&fit);
-    if (serves && from->size <= kept)
-        to = cache_table_find(&cache->table, site->id, from->size);
-    if (!to || to->site != site)
-        return NULL;
-    stats_site_serves(site->stats, size);
-    return serve_from(cache, from, to, bytes, size);
-}
-
-struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size) {
-    cache_check_locked(cache);
-    const struct cache_site *known = cache_place_for(cache, id);
-    bool none;
-    return known->site && known->id == id && size
-               ? cache_serve_larger(cache, known->site, bytes, size, &none)
-               : NULL;
-}
-
-/* Adds to the site's what the bin has counted apart, and sets that to zero. */
-static void merge_stat(_Atomic uint64_t *of_site, _Atomic uint64_t *apart) {
-    stats_grow(of_site, stats_read(apart));
-    *apart = 0;
-}
-
-void cache_merge_counts(struct cache_bin *bin) {
-    lock_check_held(LOCK_POOL);
-    if (bin->stats == bin->site->stats)
-        return;
-    struct stats_site *own = bin->stats, *site = bin->site->stats;
-    uint64_t before = stats_read(&site->live_bytes);
-    bin->seen_hits -= (uint32_t)stats_read(&own->hits);
-    merge_stat(&site->hits, &own->hits);
-    merge_stat(&site->allocated_bytes, &own->allocated_bytes);
-    merge_stat(&site->live_blocks, &own->live_blocks);
-    merge_stat(&site->live_bytes, &own->live_bytes);
-    merge_stat(&site->held_blocks, &own->held_blocks);
-    merge_stat(&site->held_bytes, &own->held_bytes);
-    uint64_t peak = before + stats_read(&own->peak_live_bytes);
-    own->peak_live_bytes = 0;
-    if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
-        site->peak_live_bytes = peak;
-}
-
 void cache_merge_counts_of(const struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct cache *own = cache_mine.cache;
@@ -236,96 +29,6 @@ void cache_merge_counts_of(const struct pool *pool, struct pool_block *block) {
         bin = cache_find_bin_for(own, block);
     if (bin)
         cache_merge_counts(bin);
-}
-
-/* Ends what the bin has beside its blocks. Returns false: the bin does not stay. */
-static bool end_bin(struct cache_bin *bin, struct cache *cache) {
-    if (bin->stats != bin->site->stats) {
-        free(bin->stats);
-        cache->bins_apart--;
-    }
-    return false;
-}
-
-BY_POINTER static bool ends(struct cache_bin *bin, void *cache) {
-    return end_bin(bin, cache);
-}
-
-void cache_close_bins(struct cache *cache) {
-    lock_check_held(LOCK_POOL);
-    cache_table_filter(&cache->table, ends, cache);
-}
-
-/* Whether nobody has used the bin's blocks since this was last asked. */
-static bool is_at_rest(struct cache_bin *bin) {
-    uint32_t hits = (uint32_t)stats_read(&bin->stats->hits);
-    bool rests = hits == bin->seen_hits;
-    bin->seen_hits = hits;
-    return rests;
-}
-
-void cache_empty_bin(struct cache *cache, struct cache_bin *bin) {
-    lock_check_held(LOCK_POOL);
-    while (bin->head)
-        cache->pool->keeper->give(&cache->context->store, cache_pop(bin));
-}
-
-BY_POINTER static bool stays_when_drained(struct cache_bin *bin, void *data) {
-    struct cache *cache = data;
-    cache_merge_counts(bin);
-    cache_empty_bin(cache, bin);
-    return !is_at_rest(bin) || end_bin(bin, cache);
-}
-
-void cache_drain_one(struct cache *cache) {
-    lock_check_held(LOCK_POOL);
-    cache_table_filter(&cache->table, stays_when_drained, cache);
-}
-
-BY_POINTER static bool has_block_or_is_used(struct cache_bin *bin, void *cache) {
-    return bin->head || stays_when_drained(bin, cache);
-}
-
-BY_POINTER static bool is_used(struct cache_bin *bin, void *cache) {
-    return !is_at_rest(bin) || stays_when_drained(bin, cache);
-}
-
-/* Called before a bin is added: a quarter of the places at most are to be used, and half of the
- * largest table's, so that few bins lie outside of their pair. Before the table grows, bins that
- * are empty and unused go; once it can grow no more, so do those with blocks that nobody asks for,
- * after so many calls that each could have been used. */
-static void make_room(struct cache *cache) {
-    struct cache_table *table = &cache->table;
-    bool may_grow = cache_table_may_grow(table);
-    if (table->used_count < table->count / (may_grow ? 4 : 2))
-        return;
-    if (may_grow) {
-        if (++cache->bins_asked < table->count / 16)
-            return;
-        cache->bins_asked = 0;
-        cache_table_filter(table, has_block_or_is_used, cache);
-        if (table->used_count >= table->count / 16 * 3)
-            cache_table_grow(table);
-    } else if (cache->served - cache->swept >= (uint64_t)2 * table->used_count) {
-        cache->swept = cache->served;
-        cache_table_filter(table, is_used, cache);
-    }
-}
-
-/* A bin for the site's blocks of that size. NULL: there is no place for it, or no host memory. */
-static struct cache_bin *make_bin(struct cache *cache, struct site *site, size_t size) {
-    struct cache **counting = &site->record->counting;
-    if (!*counting && stats_site_index(site->stats)) /* else others count in it as well */
-        *counting = cache;
-    make_room(cache);
-    struct stats_site *stats = *counting == cache ? site->stats : calloc(1, sizeof *stats);
-    const struct cache_bin bin = {.id = site->id, .size = size, .site = site, .stats = stats};
-    struct cache_bin *made = stats ? cache_table_add(&cache->table, &bin) : NULL;
-    if (made)
-        cache->bins_apart += stats != site->stats;
-    else if (stats != site->stats)
-        free(stats);
-    return made;
 }
 
 bool cache_put(struct pool *pool, struct pool_block *block) {
@@ -338,7 +41,7 @@ bool cache_put(struct pool *pool, struct pool_block *block) {
         return false;
     struct cache *cache = cache_own(pool, block->context);
     struct cache_bin *bin = cache ? cache_find_bin_for(cache, block) : NULL;
-    if (cache && !bin && (bin = make_bin(cache, block->site, block->size)))
+    if (cache && !bin && (bin = cache_make_bin(cache, block->site, block->size)))
         cache_note_bin(cache, bin, block);
     if (bin)
         cache_push(cache, bin, block);
@@ -348,7 +51,7 @@ bool cache_put(struct pool *pool, struct pool_block *block) {
 /* The site's bin for blocks of just that size. */
 static struct cache_bin *bin_for(struct cache *cache, struct site *site, size_t size) {
     struct cache_bin *bin = cache_table_find(&cache->table, site->id, size);
-    return bin && bin->site == site ? bin : make_bin(cache, site, size);
+    return bin && bin->site == site ? bin : cache_make_bin(cache, site, size);
 }
 
 /* Moves all of a bin's blocks: the next requests are likely for these. */
@@ -415,11 +118,11 @@ void cache_offer(struct pool *pool, struct context *context, const struct site *
         if (cache->context != context || !cache_table_reaches(&cache->table, fit->size))
             continue;
         most = most ? most : pool->keeper->most(fit);
-        struct cache_walk walk = {.least = fit->size, .most = most, .tries = MOST_TRIED};
+        struct cache_walk walk = {.least = fit->size, .most = most, .tries = CACHE_MOST_TRIED};
         struct cache_bin *bin;
         while ((bin = cache_table_walk(&cache->table, &walk))) {
             bool owned = bin->site == site;
-            if ((cache != mine && !is_at_rest(bin)) || !(owned || fit->steal))
+            if ((cache != mine && !cache_bin_rests(bin)) || !(owned || fit->steal))
                 continue;
             if (!best || bin->size < most)
                 best = bin;

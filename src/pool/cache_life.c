@@ -25,7 +25,7 @@ static struct cache *spares;
 
 /* Where the thread's cache of that key is or would be. */
 static struct cache_mine *place_of(uintptr_t key) {
-    return &others[cache_mix(key) >> (64 - MINE_BITS)];
+    return &others[hash_word(key) >> (64 - MINE_BITS)];
 }
 
 struct cache *cache_mine_among_others(uintptr_t key) {
@@ -118,7 +118,7 @@ static struct cache *new_cache(void) {
         return NULL;
     cache =
         (struct cache *)(((uintptr_t)memory / _Alignof(struct cache) + 1) * _Alignof(struct cache));
-    if (!cache_table_init(&cache->table)) {
+    if (!cache_table_init(&cache->table, CACHE_FIRST_BINS)) {
         free(memory);
         return NULL;
     }

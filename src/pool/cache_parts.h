@@ -1,15 +1,20 @@
 /* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest:
- * cache_life.c (caches), cache_stop.c (all of them at once), cache_table.c (their bins),
- * cache_bins.c (what is in these), cache_miss.c, and cache_stopped.h. */
+ * cache_life.c (caches), cache_stop.c (all of them at once), cache_table.h (their bins),
+ * cache_bins.c (what is in these), cache_serve.c (what of it serves another site or size),
+ * cache_miss.c, and cache_stopped.h. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
 #include "pool/cache_table.h"
 #include "pool/internal.h"
 
-#include <stdlib.h>
+enum {
+    CACHE_SITE_BITS = 4,
+    /* Bins that are looked at in a cache for a block to spare: all of a thread's thousands might be
+     * empty. */
+    CACHE_MOST_TRIED = 256,
+};
 
-enum { CACHE_SITE_BITS = 4 };
 static const uint64_t CACHE_STOP = (uint64_t)1 << 32; /* more than are freed in between */
 
 /* Unused while `site` is NULL. No idle block serves a request of `bytes`, rounded to `size`, while
@@ -75,6 +80,7 @@ struct cache_mine {
     struct cache *cache;
     uint32_t thread;
 };
+
 extern _Thread_local struct cache_mine cache_mine
     __attribute__((visibility("hidden"), tls_model("initial-exec")));
 /* Looks among the bins for other sites; NULL: none. */
@@ -82,95 +88,23 @@ struct cache *cache_mine_among_others(uintptr_t key);
 
 bool cache_lock_contended(struct cache *cache);
 
-static inline bool cache_try_lock(struct cache *cache) {
-    return !atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire);
-}
-
-/* False: the cache is parked, or somebody has it for longer than a call takes. */
-static inline bool cache_lock(struct cache *cache) {
-    return __builtin_expect(cache_try_lock(cache), 1) || cache_lock_contended(cache);
-}
-
-/* To be called where the cache must be locked, by the caller or because the pool is. */
-static inline void cache_check_locked(const struct cache *cache) {
-#ifdef POOLCUDA_CHECK_LOCKS
-    if (!atomic_load_explicit(&cache->lock, memory_order_relaxed))
-        abort();
-#else
-    (void)cache;
-#endif
-}
-
 /* Waits until whoever has stopped the cache has gone on. The long way would wait as well, but then
  * stop all others in turn: a crowd of threads would stop each other for ever. False: as
  * cache_lock. */
 bool cache_lock_after_stop(struct pool *pool, struct cache *cache);
 
-static inline void cache_unlock(struct cache *cache) {
-    atomic_store_explicit(&cache->lock, 0, memory_order_release);
-}
-
 /* What the cache does when its budget is used up. False: the call is to go the long way. Cache
  * locked. */
 bool cache_renew(struct cache *cache);
 
-/* A request of a site that has no bin for its size: a larger block, which goes live, if the site
- * has a bin for such blocks. NULL: there is none, or the policy has to choose. *none: no idle block
- * serves, if the cache is alone. Cache locked. */
-struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
-                                      size_t size, bool *none);
+/* cache_serve_larger, where the store's least block that suffices has `kept` bytes, or a bin may
+ * have one. Cache locked. */
+struct pool_block *cache_choose_larger(struct cache *cache, struct site *site, size_t bytes,
+                                       size_t size, size_t kept, bool *none);
 /* Such a block for the site of that id, if that has gone the long way lately. Cache locked. */
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size);
-static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
-    return &cache->sites[cache_mix(id) >> (64 - CACHE_SITE_BITS)];
-}
-/* Another number whenever more blocks may have become idle, for a cache that is alone. */
-static inline uint64_t cache_stamp(const struct cache *cache) {
-    return cache->stops + cache->sums[SUM_frees];
-}
-
-/* A context is one of a pool. */
-static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
-    return (uintptr_t)handle ^ (uintptr_t)pool;
-}
 
 /* The bin for blocks of the block's site and size, listed. NULL: there is none. Cache locked. */
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block);
-
-static inline struct pool_block *cache_pop(struct cache_bin *bin) {
-    struct pool_block *block = bin->head;
-    bin->head = block->next;
-    block->cached = false;
-    return block;
-}
-
-/* Keeps the block, which is idle from now on, in a listed bin. */
-static inline void cache_push_listed(struct cache_bin *bin, struct pool_block *block) {
-    block->next = bin->head;
-    block->state = BLOCK_IDLE;
-    block->cached = true;
-    bin->head = block;
-}
-
-/* The same in any bin of the cache. */
-static inline void cache_push(struct cache *cache, struct cache_bin *bin,
-                              struct pool_block *block) {
-    cache_table_list(&cache->table, bin);
-    cache_push_listed(bin, block);
-}
-
-/* To be called before what is held grows, and when the sums are merged: from their least idle
- * memory bounds.c knows what nobody needs, and between these calls least is idle when most is live.
- */
-static inline void cache_note_taken(struct cache *cache) {
-    uint64_t taken = cache->peak_live - cache->sums[SUM_held];
-    if ((int64_t)(taken - cache->peak_taken) > 0)
-        cache->peak_taken = taken;
-}
-
-static inline void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
-                                  struct pool_block *block) {
-    block->bin = (uint16_t)(bin - cache->table.bins);
-}
 
 #endif

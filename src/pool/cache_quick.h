@@ -7,8 +7,103 @@
 #ifndef POOLCUDA_POOL_QUICK_H
 #define POOLCUDA_POOL_QUICK_H
 
+#include "order/may_owe.h"
 #include "pool/cache_parts.h"
-#include "round.h"
+#include "sizes.h"
+
+#include <stdlib.h>
+
+/* The steps, which the files of caches take as well. */
+
+static inline bool cache_try_lock(struct cache *cache) {
+    return !atomic_exchange_explicit(&cache->lock, 1, memory_order_acquire);
+}
+
+/* False: the cache is parked, or somebody has it for longer than a call takes. */
+static inline bool cache_lock(struct cache *cache) {
+    return __builtin_expect(cache_try_lock(cache), 1) || cache_lock_contended(cache);
+}
+
+/* To be called where the cache must be locked, by the caller or because the pool is. */
+static inline void cache_check_locked(const struct cache *cache) {
+#ifdef POOLCUDA_CHECK_LOCKS
+    if (!atomic_load_explicit(&cache->lock, memory_order_relaxed))
+        abort();
+#else
+    (void)cache;
+#endif
+}
+
+static inline void cache_unlock(struct cache *cache) {
+    atomic_store_explicit(&cache->lock, 0, memory_order_release);
+}
+
+static inline struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
+    return &cache->sites[hash_word(id) >> (64 - CACHE_SITE_BITS)];
+}
+
+/* Another number whenever more blocks may have become idle, for a cache that is alone. */
+static inline uint64_t cache_stamp(const struct cache *cache) {
+    return cache->stops + cache->sums[SUM_frees];
+}
+
+/* A context is one of a pool. */
+static inline uintptr_t cache_key(const struct pool *pool, CUcontext handle) {
+    return (uintptr_t)handle ^ (uintptr_t)pool;
+}
+
+static inline struct pool_block *cache_pop(struct cache_bin *bin) {
+    struct pool_block *block = bin->head;
+    bin->head = block->next;
+    block->cached = false;
+    return block;
+}
+
+/* Keeps the block, which is idle from now on, in a listed bin. */
+static inline void cache_push_listed(struct cache_bin *bin, struct pool_block *block) {
+    block->next = bin->head;
+    block->state = BLOCK_IDLE;
+    block->cached = true;
+    bin->head = block;
+}
+
+/* The same in any bin of the cache. */
+static inline void cache_push(struct cache *cache, struct cache_bin *bin,
+                              struct pool_block *block) {
+    cache_table_list(&cache->table, bin);
+    cache_push_listed(bin, block);
+}
+
+/* To be called before what is held grows, and when the sums are merged: from their least idle
+ * memory bounds.c knows what nobody needs, and between these calls least is idle when most is live.
+ */
+static inline void cache_note_taken(struct cache *cache) {
+    uint64_t taken = cache->peak_live - cache->sums[SUM_held];
+    if ((int64_t)(taken - cache->peak_taken) > 0)
+        cache->peak_taken = taken;
+}
+
+static inline void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
+                                  struct pool_block *block) {
+    block->bin = (uint16_t)(bin - cache->table.bins);
+}
+
+/* A request of a site that has no bin for its size: a larger block, which goes live, if the site
+ * has a bin for such blocks. NULL: there is none, or the policy has to choose. *none: no idle block
+ * serves, if the cache is alone. Cache locked. */
+static inline struct pool_block *cache_serve_larger(struct cache *cache, struct site *site,
+                                                    size_t bytes, size_t size, bool *none) {
+    cache_check_locked(cache);
+    struct idle_store *store = &cache->context->store;
+    size_t kept = store->count ? cache->pool->keeper->least(store, size) : SIZE_MAX;
+    if (kept == SIZE_MAX && !cache_table_reaches(&cache->table, size)) {
+        *none = true;
+        return NULL;
+    }
+    return cache_choose_larger(cache, site, bytes, size, kept, none);
+}
+
+/* The calls. */
 
 enum quick {
     QUICK_DONE,

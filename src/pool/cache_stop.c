@@ -102,6 +102,15 @@ static void merge_fresh(struct pool *pool, struct cache *cache) {
         block_map_grow(pool, cache->context->device);
 }
 
+/* The counters that have these sums when they are merged. */
+static const struct {
+    enum stats_counter counter;
+    enum cache_sum sum;
+} merged[] = {
+#define MERGED_COUNTER(field, sum, help) {STATS_##field, SUM_##sum},
+#include "observe/counters.def"
+};
+
 /* Merges the sums, which hold when all caches' are there. Readers of the stats page have them from
  * the shard already. Lock held. */
 static void merge(struct pool *pool, struct cache *cache) {
@@ -113,12 +122,12 @@ static void merge(struct pool *pool, struct cache *cache) {
     struct device *device = cache->context->device;
     merge_peaks(pool, cache);
     merge_frees(pool, cache, sums[SUM_frees]);
-#define MERGED_COUNTER(field, sum, help)                                                           \
-    if (sums[SUM_##sum])                                                                           \
-        stats_add(STATS_##field, sums[SUM_##sum]);
-#include "observe/counters.def"
-#define DEVICE_FIGURE(name, sums, help) device->name += sums;
-#include "observe/counters.def"
+    for (size_t i = 0; i < sizeof merged / sizeof *merged; i++)
+        if (sums[merged[i].sum])
+            stats_add(merged[i].counter, sums[merged[i].sum]);
+#define ADD_FIGURE(name, sums, help) device->name += sums;
+    DEVICE_FIGURES(ADD_FIGURE)
+#undef ADD_FIGURE
     cache->context->live_blocks += sums[SUM_fresh] + sums[SUM_hits] - sums[SUM_frees];
     device->over_size += sums[SUM_over];
     device->frees += sums[SUM_frees];

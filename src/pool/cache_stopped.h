@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_POOL_CACHE_STOPPED_H
 #define POOLCUDA_POOL_CACHE_STOPPED_H
 
-#include "pool/cache_parts.h"
+#include "pool/cache_quick.h"
 
 /* cache_making_room.c: a miss that nothing idle serves, of a cache that is alone and whose room to
  * grow is less than `size`: gives back what would be too much, if that is soon done. False: nothing
@@ -42,8 +42,10 @@ void cache_give_back(struct cache *cache);
 /* The calling thread's cache for the context, made if need be. NULL: it has none. */
 struct cache *cache_own(struct pool *pool, struct context *context);
 
-/* Adds to the site what the bin has counted apart. */
-void cache_merge_counts(struct cache_bin *bin);
+/* A bin for the site's blocks of that size. NULL: there is no place for it, or no host memory. */
+struct cache_bin *cache_make_bin(struct cache *cache, struct site *site, size_t size);
+/* Whether nobody has used the bin's blocks since this was last asked. */
+bool cache_bin_rests(struct cache_bin *bin);
 /* Brings the bin's blocks into the store of the cache's context; those of all its bins. */
 void cache_empty_bin(struct cache *cache, struct cache_bin *bin);
 void cache_drain_one(struct cache *cache);

@@ -1,152 +1,9 @@
 #include "pool/cache_table.h"
 
-#include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
-/* REACH: places that are looked at for a bin, the pair among them: so wherever others are removed,
- * nothing has to move up. */
-enum { FIRST_BINS = 64, MOST_BINS = 4096, REACH = 16, ALIGNMENT = 2 * sizeof(struct cache_bin) };
-
-static unsigned number_of(const struct cache_table *table, const struct cache_bin *bin) {
-    return (unsigned)(bin - table->bins);
-}
-
-static struct cache_bin *reach(const struct cache_table *table, const struct cache_bin *home,
-                               unsigned i) {
-    return &table->bins[((number_of(table, home) & ~1u) + i) & (table->count - 1)];
-}
-
-static bool is_near(const struct cache_table *table, const struct cache_bin *bin) {
-    const struct cache_bin *home = cache_table_home(table, bin->id, bin->size);
-    return bin == home || bin == cache_table_beside(home);
-}
-
-struct cache_bin *cache_table_find_far(const struct cache_table *table, uintptr_t id, size_t size) {
-    const struct cache_bin *home = cache_table_home(table, id, size);
-    for (unsigned i = 2; i < REACH; i++)
-        if (cache_bin_is(reach(table, home, i), id, size))
-            return reach(table, home, i);
-    return NULL;
-}
-
-/* The first class from that on, and up to `last`, that has a list; last + 1: there is none. */
-static unsigned next_class(const struct cache_table *table, unsigned class, unsigned last) {
-    while (class <= last) {
-        uint64_t bits = table->classes[class / 64] >> class % 64;
-        if (bits) {
-            class += (unsigned)__builtin_ctzll(bits);
-            break;
-        }
-        class = (class / 64 + 1) * 64;
-    }
-    return class <= last ? class : last + 1;
-}
-
-bool cache_table_reaches(const struct cache_table *table, size_t size) {
-    return size <= table->most &&
-           next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
-}
-
-/* The bin that the link leads to, with a block: empty ones are taken out of the list. NULL: the
- * list ends there. */
-static inline struct cache_bin *follow(struct cache_table *table, unsigned class, uint16_t *link) {
-    while (*link != CACHE_NO_BIN) {
-        struct cache_bin *bin = &table->bins[*link];
-        if (bin->head)
-            return bin;
-        *link = bin->next;
-        bin->listed = NULL;
-    }
-    if (link == &table->first[class])
-        table->classes[class / 64] &= ~((uint64_t)1 << class % 64);
-    return NULL;
-}
-
-struct cache_bin *cache_table_first(struct cache_table *table, const struct cache_bin *bin) {
-    struct cache_bin *found = NULL;
-    unsigned class = bin->class, last = CACHE_CLASSES - 1;
-    for (; !found && (class = next_class(table, class, last)) <= last; class ++) {
-        found = follow(table, class, &table->first[class]);
-        while (found && found->size < bin->size)
-            found = follow(table, class, &found->next);
-    }
-    return found;
-}
-
-struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk) {
-    unsigned last = cache_class(walk->most);
-    if (!walk->link)
-        walk->class = cache_class(walk->least);
-    while (walk->tries) {
-        if (!walk->link) {
-            walk->class = next_class(table, walk->class, last);
-            if (walk->class > last)
-                return NULL;
-            walk->link = &table->first[walk->class];
-        }
-        struct cache_bin *bin = follow(table, walk->class, walk->link);
-        walk->link = bin ? &bin->next : NULL;
-        walk->class += !bin;
-        if (bin && bin->size < walk->least)
-            continue;
-        walk->tries--;
-        if (bin)
-            return bin->size <= walk->most ? bin : NULL;
-    }
-    return NULL;
-}
-
-/* The last bin with a block of the class; NULL: none has any. *alike: as cache_table_largest. */
-static struct cache_bin *last_of(struct cache_table *table, unsigned class, bool *alike) {
-    struct cache_bin *bin, *found = NULL;
-    uint16_t *link = &table->first[class];
-    *alike = false;
-    for (; (bin = follow(table, class, link)); link = &bin->next) {
-        *alike = found && found->size == bin->size;
-        found = bin;
-    }
-    return found;
-}
-
-struct cache_bin *cache_table_largest(struct cache_table *table, bool *alike) {
-    struct cache_bin *found = NULL;
-    for (unsigned word = cache_class(table->most) / 64 + 1; word-- > 0 && !found;)
-        for (uint64_t classes; (classes = table->classes[word]) && !found;)
-            found = last_of(table, word * 64 + 63 - (unsigned)__builtin_clzll(classes), alike);
-    table->most = found ? found->size : 0;
-    return found;
-}
-
-static const struct cache_walk along_all = {.most = SIZE_MAX, .tries = UINT_MAX};
-
-/* Takes all empty bins out of the lists: a walk does so. */
-static void drop_empty(struct cache_table *table) {
-    struct cache_walk walk = along_all;
-    while (cache_table_walk(table, &walk))
-        continue;
-}
-
-/* Lists the bins of `larger`, which are those of the table, in the table's order. */
-static void list_as(struct cache_table *table, struct cache_table *larger) {
-    struct cache_walk walk = along_all;
-    const struct cache_bin *bin;
-    unsigned class = CACHE_CLASSES;
-    uint16_t *link = larger->first;
-    while ((bin = cache_table_walk(table, &walk))) {
-        struct cache_bin *same = cache_table_find(larger, bin->id, bin->size);
-        link = walk.class == class ? link : &larger->first[walk.class];
-        class = walk.class;
-        *link = (uint16_t)number_of(larger, same);
-        link = &same->next;
-        *link = CACHE_NO_BIN;
-        same->listed = same->site;
-    }
-    memcpy(larger->classes, table->classes, sizeof larger->classes);
-    larger->most = table->most;
-}
-
-static bool init(struct cache_table *table, unsigned count) {
+bool cache_table_init(struct cache_table *table, unsigned count) {
+    enum { ALIGNMENT = 2 * sizeof(struct cache_bin) };
     size_t bytes = count * (sizeof *table->bins + sizeof *table->used);
     char *memory = calloc(1, bytes + ALIGNMENT);
     if (!memory)
@@ -160,111 +17,32 @@ static bool init(struct cache_table *table, unsigned count) {
     return true;
 }
 
-bool cache_table_init(struct cache_table *table) {
-    return init(table, FIRST_BINS);
+bool cache_table_reaches(const struct cache_table *table, size_t size) {
+    return size <= table->most &&
+           cache_table_next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
 }
 
-static struct cache_bin *find_place(const struct cache_table *table, const struct cache_bin *bin) {
-    struct cache_bin *home = cache_table_home(table, bin->id, bin->size);
-    if (!home->site)
-        return home;
-    for (unsigned i = 0; i < REACH; i++)
-        if (!reach(table, home, i)->site)
-            return reach(table, home, i);
-    return NULL;
+/* Adds to the site's what the bin has counted apart, and sets that to zero. */
+static void merge_count(_Atomic uint64_t *of_site, _Atomic uint64_t *apart) {
+    stats_grow(of_site, stats_read(apart));
+    *apart = 0;
 }
 
-static struct cache_bin *put(struct cache_table *table, const struct cache_bin *bin) {
-    struct cache_bin *place = find_place(table, bin);
-    if (!place)
-        return NULL;
-    bool spills = place->spills;
-    *place = *bin;
-    place->class = (uint16_t)cache_class(bin->size);
-    place->spills = spills;
-    place->listed = NULL;
-    if (!is_near(table, place)) {
-        reach(table, cache_table_home(table, bin->id, bin->size), 0)->spills = true;
-        table->displaced++;
-    }
-    return place;
-}
-
-bool cache_table_may_grow(const struct cache_table *table) {
-    return table->count < MOST_BINS;
-}
-
-bool cache_table_grow(struct cache_table *table) {
-    struct cache_table larger;
-    if (!cache_table_may_grow(table) || !init(&larger, 2 * table->count))
-        return false;
-    for (unsigned i = 0; i < table->used_count; i++) {
-        const struct cache_bin *place = put(&larger, &table->bins[table->used[i]]);
-        if (!place) {
-            free(larger.memory);
-            return false;
-        }
-        larger.used[larger.used_count++] = (uint16_t)number_of(&larger, place);
-    }
-    list_as(table, &larger);
-    free(table->memory);
-    *table = larger;
-    return true;
-}
-
-struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin) {
-    struct cache_bin *place = put(table, bin);
-    if (!place)
-        return NULL;
-    table->used[table->used_count++] = (uint16_t)number_of(table, place);
-    return place;
-}
-
-/* Once no bin is displaced. */
-static void forget_spills(struct cache_table *table) {
-    for (unsigned i = 0; i < table->count; i++)
-        table->bins[i].spills = false;
-}
-
-static void unlist(struct cache_table *table, const struct cache_bin *bin) {
-    unsigned class = bin->class;
-    uint16_t *link = &table->first[class];
-    while (*link != number_of(table, bin))
-        link = &table->bins[*link].next;
-    *link = bin->next;
-    if (table->first[class] == CACHE_NO_BIN)
-        table->classes[class / 64] &= ~((uint64_t)1 << class % 64);
-}
-
-void cache_table_remove_late(struct cache_table *table, struct cache_bin *bin) {
-    enum { TRIES = 8 };
-    unsigned i = table->used_count, least = i > TRIES ? i - TRIES : 0;
-    while (i-- > least && table->used[i] != number_of(table, bin))
-        continue;
-    if (i + 1 == least)
+void cache_merge_counts(struct cache_bin *bin) {
+    lock_check_held(LOCK_POOL);
+    if (bin->stats == bin->site->stats)
         return;
-    if (bin->listed)
-        unlist(table, bin);
-    if (table->displaced && !is_near(table, bin) && !--table->displaced)
-        forget_spills(table);
-    *bin = (struct cache_bin){.spills = bin->spills};
-    table->used[i] = table->used[--table->used_count];
-}
-
-void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
-                        void *data) {
-    unsigned kept = 0;
-    for (unsigned i = 0; i < table->used_count; i++) {
-        struct cache_bin *bin = &table->bins[table->used[i]];
-        if (keeps(bin, data)) {
-            table->used[kept++] = table->used[i];
-            continue;
-        }
-        table->displaced -= !is_near(table, bin);
-        *bin = (struct cache_bin){.spills = bin->spills, .next = bin->next};
-    }
-    table->used_count = kept;
-    drop_empty(table); /* before their places are used again */
-    if (!table->displaced)
-        forget_spills(table);
+    struct stats_site *own = bin->stats, *site = bin->site->stats;
+    uint64_t before = stats_read(&site->live_bytes);
+    bin->seen_hits -= (uint32_t)stats_read(&own->hits);
+    merge_count(&site->hits, &own->hits);
+    merge_count(&site->allocated_bytes, &own->allocated_bytes);
+    merge_count(&site->live_blocks, &own->live_blocks);
+    merge_count(&site->live_bytes, &own->live_bytes);
+    merge_count(&site->held_blocks, &own->held_blocks);
+    merge_count(&site->held_bytes, &own->held_bytes);
+    uint64_t peak = before + stats_read(&own->peak_live_bytes);
+    own->peak_live_bytes = 0;
+    if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
+        site->peak_live_bytes = peak;
 }

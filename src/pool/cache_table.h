@@ -3,9 +3,10 @@
 #define POOLCUDA_POOL_CACHE_TABLE_H
 
 #include "pool/context.h"
-#include "round.h"
+#include "sizes.h"
 
 enum {
+    CACHE_FIRST_BINS = 64, /* places of a new table */
     CACHE_CLASSES = 512,
     CACHE_CLASS_BITS = 4, /* of a size, below its highest one, that tell classes apart */
     CACHE_NO_BIN = 0xffff
@@ -58,14 +59,10 @@ struct cache_walk {
     uint16_t *link;
 };
 
-static inline uint64_t cache_mix(uint64_t word) {
-    return word * 0x9e3779b97f4a7c15u;
-}
-
 /* Where the bin is, mostly. */
 static inline struct cache_bin *cache_table_home(const struct cache_table *table, uintptr_t id,
                                                  size_t size) {
-    return (struct cache_bin *)((char *)table->bins + (cache_mix(id ^ size) >> 26 & table->mask));
+    return (struct cache_bin *)((char *)table->bins + (hash_word(id ^ size) >> 26 & table->mask));
 }
 
 /* The other one of the pair. */
@@ -139,6 +136,20 @@ __attribute__((noinline, unused)) static void cache_table_list(struct cache_tabl
     table->most = bin->size > table->most ? bin->size : table->most;
 }
 
+/* The first class from that on, and up to `last`, that has a list; last + 1: there is none. */
+static inline unsigned cache_table_next_class(const struct cache_table *table, unsigned class,
+                                              unsigned last) {
+    while (class <= last) {
+        uint64_t bits = table->classes[class / 64] >> class % 64;
+        if (bits) {
+            class += (unsigned)__builtin_ctzll(bits);
+            break;
+        }
+        class = (class / 64 + 1) * 64;
+    }
+    return class <= last ? class : last + 1;
+}
+
 /* Whether a listed bin may have blocks of at least that size. */
 bool cache_table_reaches(const struct cache_table *table, size_t size);
 /* The first bin with a block no smaller than the bin's, and a walk's next bin with a block. NULL:
@@ -150,8 +161,10 @@ struct cache_bin *cache_table_largest(struct cache_table *table, bool *alike);
 
 /* All functions below are called with all caches stopped. */
 
-/* False without host memory. */
-bool cache_table_init(struct cache_table *table);
+/* Adds to the site what the bin has counted apart. Lock held. */
+void cache_merge_counts(struct cache_bin *bin);
+/* A table of so many places. False without host memory. */
+bool cache_table_init(struct cache_table *table, unsigned count);
 /* Whether there may be more places. */
 bool cache_table_may_grow(const struct cache_table *table);
 /* Makes twice as many places. False without host memory. */

@@ -1,7 +1,7 @@
 /* Contexts and their sites: learnt when they allocate. */
 #include "pool/internal.h"
-#include "sources/mapped.h"
 
+#include "hash.h"
 #include "planted.h"
 #include "thread_marks.h"
 
@@ -38,46 +38,12 @@ struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
     return NULL;
 }
 
-/* A context that the program has made: any other is the primary one of its device. */
-struct created_context {
-    CUcontext handle;
-    struct created_context *next;
-};
-
 bool context_is_created(const struct pool *pool, CUcontext handle) {
     lock_check_held(LOCK_POOL);
     const struct created_context *created = pool->created;
     while (created && created->handle != handle)
         created = created->next;
     return created != NULL;
-}
-
-void pool_context_created(struct pool *pool, CUcontext handle) {
-    thread_number(); /* it is current: see order_may_owe */
-    order_context_begins(&pool->order, handle, ORDER_NO_DEVICE);
-    pool_lock(pool);
-    struct created_context *created =
-        context_is_created(pool, handle) ? NULL : calloc(1, sizeof *created);
-    if (created) {
-        *created = (struct created_context){handle, pool->created};
-        pool->created = created;
-    }
-    pool_unlock(pool);
-}
-
-void context_forget_created(struct pool *pool, CUcontext handle) {
-    struct created_context **link = &pool->created;
-    while (*link && (*link)->handle != handle)
-        link = &(*link)->next;
-    struct created_context *gone = *link;
-    if (gone)
-        *link = gone->next;
-    free(gone);
-}
-
-void context_forget_all_created(struct pool *pool) {
-    while (pool->created)
-        context_forget_created(pool, pool->created->handle);
 }
 
 /* What the driver says of a device. */
@@ -137,10 +103,8 @@ static bool ask_attribute(const struct pool *pool, CUdevice ordinal, CUdevice_at
     return otherwise;
 }
 
-/* How the device reaches plain host memory, which the host reads without a call. Calls the driver
- * and returns its error; a device that it says nothing of is taken to reach none. */
-static CUresult ask_host_access(const struct pool *pool, CUdevice ordinal,
-                                enum host_access *access) {
+CUresult context_ask_host_access(const struct pool *pool, CUdevice ordinal,
+                                 enum host_access *access) {
     CUresult result;
     *access = HOST_NEVER;
     if (!ask_attribute(pool, ordinal, CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, false, &result))
@@ -153,33 +117,12 @@ static CUresult ask_host_access(const struct pool *pool, CUdevice ordinal,
     return result;
 }
 
-/* Only with auto do frees owe, and with no more devices than a machine can have does the driver
- * stop at a number. */
-enum pool_awaits pool_awaits_host_addresses(struct pool *pool) {
-    enum { DEVICES_MAX = 1024 };
-    enum pool_awaits awaits = POOL_AWAITS_NEVER;
-    if (pool->config.free_mode != POOL_FREE_AUTO || pool->config.pageable != POOL_PAGEABLE_LOOK ||
-        atomic_load(&pool->host_reached))
-        return POOL_AWAITS_NEVER;
-    for (CUdevice ordinal = 0; ordinal < DEVICES_MAX; ordinal++) {
-        enum host_access access;
-        CUresult result = ask_host_access(pool, ordinal, &access);
-        if (result == CUDA_ERROR_INVALID_DEVICE)
-            break;
-        if (result != CUDA_SUCCESS)
-            return POOL_AWAITS_NOT_YET;
-        if (access == HOST_BY_ADDRESS)
-            awaits = POOL_AWAITS_THE_FIRST;
-    }
-    return awaits;
-}
-
 static bool ask_device(struct pool *pool, struct device_facts *facts) {
     memset(&facts->uuid, 0, sizeof facts->uuid);
     if (pool->driver->device_get_uuid)
         pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
-    ask_host_access(pool, facts->ordinal, &facts->host_access);
-    available_learn(pool, facts->ordinal, &facts->place);
+    context_ask_host_access(pool, facts->ordinal, &facts->host_access);
+    place_learn(pool, facts->ordinal, &facts->place);
     facts->event = make_event(pool);
     context_ask_id(pool, NULL, &facts->id);
     return ask_total(pool, facts->ordinal, &facts->total) == CUDA_SUCCESS;
@@ -285,20 +228,6 @@ CUresult context_current(struct pool *pool, CUcontext *handle) {
     return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_current(handle);
 }
 
-void pool_end_begins(struct pool *pool) {
-    pool_lock(pool);
-    pool->ends++;
-    pool->ends_under_way++;
-    pool_unlock(pool);
-}
-
-void pool_end_is_over(struct pool *pool) {
-    pool_lock(pool);
-    if (pool->ends_under_way) /* else this is a forked child */
-        pool->ends_under_way--;
-    pool_unlock(pool);
-}
-
 /* A record of the context, which has none yet, if the driver says what it is. Lock held on entry
  * and return, not in between. */
 static __attribute__((noinline)) struct context *learn_context(struct pool *pool, CUcontext handle,
@@ -374,19 +303,4 @@ struct site *context_site(struct pool *pool, struct context *context, const stru
         return NULL;
     }
     return site;
-}
-
-void context_destroy_sites(struct context *context) {
-    struct site *site, *next;
-    if (context->keeper->close)
-        context->keeper->close(&context->store);
-    mapped_destroy(context->mapped);
-    context->mapped = NULL;
-    free(context->driver_pool);
-    context->driver_pool = NULL;
-    HASH_ITER (by_key, context->sites, site, next) {
-        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
-        HASH_DELETE(by_key, context->sites, site);
-        free(site);
-    }
 }

@@ -30,10 +30,10 @@ enum cache_sum {
 
 enum { GIVEN_UP_BITS = 6, GIVEN_UP = 1 << GIVEN_UP_BITS };
 
-/* bounds.c's alone. Headroom: bytes to allocate before it is asked again what is free; what was
- * live and what others used, at most, when idle memory was last given up, and whether it has been.
- * Decay: the least idle bytes since period_began (nanoseconds, 0: never yet), and the device's
- * changes when the clock was last looked at. given_up: by size. */
+/* bounds.c's and headroom.c's alone. Headroom: bytes to allocate before it is asked again what is
+ * free; what was live and what others used, at most, when idle memory was last given up, and
+ * whether it has been. Decay: the least idle bytes since period_began (nanoseconds, 0: never yet),
+ * and the device's changes when the clock was last looked at. given_up: by size. */
 struct device_bounds {
     uint64_t until_asked, crowd_live, crowd_others;
     bool crowded;
@@ -41,7 +41,7 @@ struct device_bounds {
     uint64_t given_up[GIVEN_UP];
 };
 
-/* available.c: where a device's memory lies. */
+/* place.c: where a device's memory lies. */
 struct device_place {
     bool unified;    /* in the host's, or the host uses it as its own */
     bool limited;    /* by a control group, under the name `region` */
@@ -126,6 +126,12 @@ struct context {
     LIST_ENTRY(context) link;
 };
 
+/* A context that the program has made: any other is the primary one of its device. */
+struct created_context {
+    CUcontext handle;
+    struct created_context *next;
+};
+
 /* --- context.c and visit.c --- */
 
 /* The current context, NULL if there is none. Asked again if that fails, for a passing reason. Lock
@@ -147,8 +153,20 @@ struct context *context_find_kind(const struct pool *pool, CUcontext handle,
  * error may be one of earlier work, told once. */
 CUresult context_ask_id(struct pool *pool, CUcontext handle, unsigned long long *id);
 struct device *context_find_device(struct pool *pool, CUdevice ordinal);
+/* How the device reaches plain host memory, which the host reads without a call. Calls the driver
+ * and returns its error; a device that it says nothing of is taken to reach none. */
+CUresult context_ask_host_access(const struct pool *pool, CUdevice ordinal,
+                                 enum host_access *access);
 
-void context_destroy_sites(struct context *context);
+/* How idle memory of the kind is kept. */
+const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind);
+
+/* Whether the program has made it: no device owns it. Lock held. */
+bool context_is_created(const struct pool *pool, CUcontext handle);
+/* context_ends.c: nobody looks at any of them. Lock held. */
+void ended_contexts_forget(struct pool *pool);
+void context_destroy_sites(struct context *context); /* context_ends.c */
+/* created_contexts.c */
 void context_forget_created(struct pool *pool, CUcontext handle);
 void context_forget_all_created(struct pool *pool);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);

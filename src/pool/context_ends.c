@@ -329,3 +329,32 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
 }
+
+void pool_end_begins(struct pool *pool) {
+    pool_lock(pool);
+    pool->ends++;
+    pool->ends_under_way++;
+    pool_unlock(pool);
+}
+
+void pool_end_is_over(struct pool *pool) {
+    pool_lock(pool);
+    if (pool->ends_under_way) /* else this is a forked child */
+        pool->ends_under_way--;
+    pool_unlock(pool);
+}
+
+void context_destroy_sites(struct context *context) {
+    struct site *site, *next;
+    if (context->keeper->close)
+        context->keeper->close(&context->store);
+    mapped_destroy(context->mapped);
+    context->mapped = NULL;
+    free(context->driver_pool);
+    context->driver_pool = NULL;
+    HASH_ITER (by_key, context->sites, site, next) {
+        // NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it cannot follow uthash
+        HASH_DELETE(by_key, context->sites, site);
+        free(site);
+    }
+}

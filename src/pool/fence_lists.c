@@ -3,6 +3,7 @@
 #include "pool/fence_parts.h"
 
 #include "by_pointer.h"
+#include "order/may_owe.h"
 #include "planted.h"
 #include "thread_marks.h"
 

@@ -1,6 +1,7 @@
 /* Frees that are not the pool's own: the block goes to the driver, or, where that knows no such
  * allocation, the driver is asked what it would have answered. */
 #include "keep/region.h"
+#include "pool/free_parts.h"
 #include "pool/suballocation.h"
 
 #include "planted.h"

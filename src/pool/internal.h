@@ -2,109 +2,20 @@
 #ifndef POOLCUDA_POOL_INTERNAL_H
 #define POOLCUDA_POOL_INTERNAL_H
 
-#include "blocks/pointer_map.h"
 #include "clock.h"
 #include "futex.h"
 #include "lock.h"
-#include "order/order.h"
 #include "planted.h"
 #include "pool/bounds.h"
-#include "pool/cache.h"
-#include "pool/context.h"
 #include "pool/fence.h"
-#include "pool/ledger.h"
-#include "pool/policy.h"
-#include "pool/pool.h"
+#include "pool/managed.h"
+#include "pool/pitch.h"
+#include "pool/pool_struct.h"
 #include "pool/release.h"
 #include "pool/request.h"
 #include "pool/wait.h"
-#include "round.h"
+#include "sizes.h"
 #include "sources/kinds.h"
-
-#include <pthread.h>
-#include <stdatomic.h>
-
-struct pitch;
-
-/* What stands still as long as the pool is locked: threads' caches. The lock knows no more of them.
- * with_own: what was the calling thread's goes on as well. */
-struct lock_follower {
-    void (*stop)(struct pool *pool);
-    void (*resume)(struct pool *pool, bool with_own);
-};
-
-struct pool {
-    pthread_mutex_t lock;
-    struct lock_follower follower;
-    atomic_int
-        release_rounds; /* another number whenever some device's `releasing` has reached zero */
-    struct pool_config config;
-    const struct driver *driver;
-    const struct keeper *keeper; /* of device memory; what concerns a block asks its context's */
-    const struct source *source;
-    bool caches_serve;                      /* as far as keeper and config go */
-    atomic_int captures, begun, gate_users; /* capture_gate.c */
-    atomic_bool close_turn;                 /* gate_closing.c */
-    int gate_lost;                          /* gate_closing.c, for whoever has the turn */
-
-    /* captured_streams.c. captures_asked: a thread asks them without the lock; none must end
-     * meanwhile. */
-    LIST_HEAD(, capture) named_captures;
-    LIST_HEAD(, unasked_capture) unasked_captures;
-    int unnamed_captures;
-    bool captures_asked;
-    atomic_uint passed_calls; /* without the lock */
-
-    atomic_bool down;       /* the driver has shut down: everything passes through */
-    bool indexed;           /* whether the index by address is there (address_index.h) */
-    unsigned leaving_since; /* context_ends.c: inside.h's */
-    struct pointer_map map;
-    struct pool_block *spare; /* unused records, linked through next */
-    struct record_slab *slabs;
-    size_t record_count; /* in all slabs */
-    LIST_HEAD(, context) contexts;
-    LIST_HEAD(, context) ended, leaving; /* context_ends.c */
-    LIST_HEAD(, device) devices;
-    struct site_record *site_records;
-    struct pitch *pitches;
-
-    /* wait.c. order: what is owed; owed_number: by how many frees so far. reasons: how many things
-     * there are just now because of which none may be owed; pending and pending_seen differ while
-     * work may run that one wait has to cover. */
-    struct order order;
-    uint64_t owed_number, pending, pending_seen;
-    uint64_t reasons[WAIT_REASONS], reason_sum;
-    uint64_t reached_devices; /* their memory other contexts may reach: a bit each, see wait.c */
-    atomic_bool lasting[WAIT_REASONS];
-    atomic_bool host_reached; /* kernels may have been given addresses of plain host memory */
-
-    /* fence_streams.c. streams_lost: some stream's work can be in no fence, so frees have to wait.
-     */
-    LIST_HEAD(, free_stream) free_streams;
-    LIST_HEAD(, left_event) left_events;
-    uint64_t left_number;
-    uint64_t blocking_streams; /* that the program has made, where that is looked at */
-    uint64_t fences;           /* fence.c: how many were begun */
-    uint64_t ends;             /* of contexts: how many calls of the driver's have begun */
-    unsigned ends_under_way;
-    int fences_recording; /* of them, that are not yet recorded */
-    bool streams_lost;
-    atomic_bool per_thread_used; /* without the lock */
-
-    struct created_context *created;       /* context.c */
-    LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
-    uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
-    uint64_t identities;                   /* given to suballocations so far */
-
-    /* cache_life.c, cache_stop.c */
-    struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
-    int cache_count, active_count;
-    _Atomic uint64_t
-        undone; /* blocks that sources gave back of what was too little for a request */
-    atomic_int resumes, resume_waiters; /* without the lock: threads that wait until caches go on */
-    _Atomic uint64_t renew_ns, waited_ns; /* without the lock: see STOP_SHARE in cache_stop.c */
-    struct ledger_place sentinel_place;   /* where the next sentinel is looked for */
-};
 
 /* The clock in nanoseconds. No other clock decides anything, but for how long threads wait for each
  * other. */
@@ -231,8 +142,6 @@ static inline void device_count(struct device *device, uint64_t allocations, uin
     }
 }
 
-/* How idle memory of the kind is kept. */
-const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind);
 /* Counts a call of that kind of memory: device memory has no counters of its own. */
 static inline void count_by_kind(enum pool_memory memory, enum stats_counter host,
                                  enum stats_counter managed) {
@@ -246,21 +155,6 @@ static inline struct pool_block *ledger_find(const struct pool *pool, CUdevicept
     return pointer_map_find(&pool->map, pointer);
 }
 
-/* managed.c. All below: lock held. */
-
-/* Whether the state of any block has to be undone. */
-bool managed_is_marked(const struct pool_block *block);
-/* Undoes it. No work uses the block, whose state is WAITING. False: it could not be done, or the
- * block is GONE, and must not serve again. Lock held on entry and return, not in between. */
-bool managed_reset(struct pool *pool, struct pool_block *block);
-void managed_begin_life(struct pool_block *block); /* of an idle block of managed memory */
-
-/* context_ends.c: nobody looks at any of them. Lock held. */
-void ended_contexts_forget(struct pool *pool);
-
-/* Whether the program has made it: no device owns it. Lock held. */
-bool context_is_created(const struct pool *pool, CUcontext handle);
-
 /* Whether a free cannot be the pool's own just now. Lock held. */
 static inline bool suballocation_passes(struct pool *pool, const struct pool_block *block,
                                         CUcontext current) {
@@ -268,24 +162,10 @@ static inline bool suballocation_passes(struct pool *pool, const struct pool_blo
     return !current || block->context->broken || atomic_load(&pool->down);
 }
 
-/* free_past.c. Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
+/* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
 static inline bool is_suballocation(const struct pool_block *block) {
     return block->context->keeper->cuts || block->in_driver_pool;
 }
-/* What is left to do for a block whose free could not be the pool's own: nothing; it is to be kept,
- * as its wait has been made; or until all work is done, as that could not be made. */
-enum past { PAST_DONE, PAST_KEPT, PAST_DEFERRED };
-/* Frees a live block so. *result is the program's. Lock held on entry and return, not in between.
- */
-enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
-                    CUresult *result);
-
-/* pitch.c. All below: lock held. */
-
-size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element);
-void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int element,
-                 size_t pitch);
-void pitch_forget_all(struct pool *pool);
 
 /* valid.c, for tests: whether every invariant above is true. Lock not held. */
 bool pool_is_valid(struct pool *pool);

@@ -1,4 +1,4 @@
-/* Records of blocks, and the sums over them (ledger.c). */
+/* Records of blocks, and the sums over them (ledger*.c). */
 #ifndef POOLCUDA_POOL_LEDGER_H
 #define POOLCUDA_POOL_LEDGER_H
 

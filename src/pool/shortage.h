@@ -21,8 +21,8 @@ bool available_ask(struct pool *pool, const struct device *device, uint64_t held
 /* memory_info.c: what the driver says the current context's device has free, in bytes. SIZE_MAX: it
  * does not say, or a capture goes on. Lock not held. */
 size_t available_by_driver(struct pool *pool);
-/* Lock not held. */
-void available_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
+/* place.c: Lock not held. */
+void place_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
 /* patience.c. How long a call that found no memory has waited for the device. */
 struct patience {

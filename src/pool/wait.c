@@ -4,6 +4,7 @@
 
 #include "by_pointer.h"
 #include "clock.h"
+#include "order/may_owe.h"
 #include "planted.h"
 
 enum { MOMENT_NS = 250 * 1000 * 1000 };

@@ -48,7 +48,8 @@ void gate_open(struct pool *pool);
 bool gate_close_begin(struct pool *pool);
 void gate_close_end(struct pool *pool);
 
-/* wait_choice.c: what becomes of a wait; wait.c: makes it. All below: lock held. */
+/* wait_choice.c: what becomes of a wait; wait_reasons.c: why; wait.c: makes it. All below: lock
+ * held. */
 
 enum wait_choice { WAIT_NOW, WAIT_OWED, WAIT_DEFERRED };
 /* What to do about the wait of a free of `block`; *reason is set for WAIT_NOW. */
@@ -71,6 +72,9 @@ void wait_precedes_own_work(struct pool *pool);
 void wait_precedes_own_stream(struct pool *pool, const struct context *context, CUstream own);
 /* Whether work of other contexts may use a context's memory, so that a free waits for them, too. */
 bool wait_reaches_others(const struct pool *pool, const struct context *context);
+/* Whether devices other than its own may. Access to a device's memory does not make that device
+ * reach others'. Memory that is no device's is everybody's. */
+bool wait_is_reached(const struct pool *pool, const struct context *context);
 /* Whether a wait for the context's work would take time, as far as is known. Lock not held. */
 bool wait_would_last(struct pool *pool, struct context *context);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */

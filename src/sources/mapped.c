@@ -2,7 +2,7 @@
 
 #include "lock.h"
 #include "observe/stats.h"
-#include "round.h"
+#include "sizes.h"
 
 #include <stdlib.h>
 

@@ -32,7 +32,7 @@ ROWS = {
 USES = {
     "src/pool/cache_quick.h": [("    quick_count(cache, SUM_hits, 1);\n", "    quick_count(cache, SUM_added, 1);\n"),
                          ("    quick_count(cache, SUM_in_use, 0 - bytes);\n", "    cache->sums[SUM_freed]++;\n")],
-    "src/pool/ledger.c": [("    stats_set(STATS_peak_live_bytes, pool->peak_live);\n",
+    "src/pool/ledger_sums.c": [("    stats_set(STATS_peak_live_bytes, pool->peak_live);\n",
                           "    stats_set(STATS_added_setting, (uint64_t)(pool->config.added * 100 + 0.5));\n")],
     "include/poolcuda.h": [("enum poolcuda_limit {\n", f"    POOLCUDA_LIMIT_ADDED = {ADDED_LIMIT},\n")],
 }

@@ -20,7 +20,7 @@ static unsigned count;
 
 static int start(void **state) {
     (void)state;
-    assert_true(cache_table_init(&table));
+    assert_true(cache_table_init(&table, CACHE_FIRST_BINS));
     for (int i = 0; i < BINS; i++)
         present[i] = false;
     count = 0;

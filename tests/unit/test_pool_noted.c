@@ -2,6 +2,7 @@
  * thing that empties it, on a driver that counts. */
 #include "pool_test.h"
 
+#include "order/may_owe.h"
 #include "order/noted.h"
 
 #include <pthread.h>

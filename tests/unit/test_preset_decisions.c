@@ -9,7 +9,7 @@
 #include "fake_driver.h"
 #include "options.h"
 #include "pool_options.h"
-#include "round.h"
+#include "sizes.h"
 #include "trace/trace.h"
 
 #include <stdio.h>

@@ -12,6 +12,7 @@
 // clang-format on
 
 #include "lock.h"
+#include "observe/own_page.h"
 #include "observe/page.h"
 #include "observe/share_folder.h"
 

@@ -8,6 +8,7 @@
 // clang-format on
 
 #include "lock.h"
+#include "observe/own_page.h"
 #include "observe/page.h"
 
 #include <fcntl.h>
