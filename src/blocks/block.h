@@ -113,10 +113,11 @@ struct site {
     struct site_tree idle;
     size_t idle_count;
     size_t largest_missed; /* of the sizes that nothing idle has served */
-    /* The smallest of them, if the first was the largest: the site's sizes only fall. Else 0. */
+    /* The smallest of them, if the first was the largest: the site's sizes only fall. Else 0, which
+     * no request is smaller than. */
     size_t least_missed;
-    uint64_t hits_before;  /* the site's by its last miss */
-    unsigned growing;      /* so many misses in a row were each for the largest size so far */
+    uint64_t hits_before; /* the site's by its last miss */
+    unsigned growing;     /* so many misses in a row were each for the largest size so far */
     struct site_record *record;
     struct stats_site *stats;
     UT_hash_handle by_key;

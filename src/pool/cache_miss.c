@@ -32,7 +32,7 @@ enum look {
 
 /* Learns of the miss what the long way would. False: it is to be taken. */
 static bool learn(struct cache *cache, struct site *site, size_t size) {
-    if (take_falls(site, size))
+    if (size < site->least_missed)
         return false;
     if (size > site->largest_missed)
         return cache_learn(cache, site, size);

@@ -53,9 +53,6 @@ size_t take_size_to_ask(struct pool *pool, const struct request *request, bool *
  */
 unsigned take_row_with(const struct site *site, size_t size);
 void take_learn(struct site *site, size_t size, unsigned row);
-static inline bool take_falls(const struct site *site, size_t size) {
-    return size < site->least_missed;
-}
 /* Whether the next ones are taken to be so, too. */
 bool take_row_grows(unsigned row, size_t size);
 /* Records what the driver has given as a live block, unless the context has ended. Lock held. */

@@ -161,7 +161,7 @@ size_t take_size_to_ask(struct pool *pool, const struct request *request, bool *
     *falls = false;
     if (!context->keeper->reach || context->ended || request->pitch)
         return request->size;
-    *falls = take_falls(request->site, request->size);
+    *falls = request->size < request->site->least_missed;
     unsigned row = take_row_with(request->site, request->size);
     take_learn(request->site, request->size, row);
     return take_row_grows(row, request->size) ? size_for_growing(pool, request) : request->size;
