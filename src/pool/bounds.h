@@ -18,9 +18,12 @@ static inline bool bounds_ask_at_frees(const struct pool_config *config) {
  * of them, because the device is small or a quota makes it so, it is up to 2%. Lock not needed. */
 static inline uint64_t waste_bound_share(uint64_t total) {
     static const uint64_t few_pages = 16 << 20;
-    uint64_t share = total / 200 * 3, most = total / 50;
-    uint64_t of_small = most < few_pages ? most : few_pages;
-    return share > of_small ? share : of_small;
+    uint64_t share = total / 200 * 3;
+    if (share < few_pages) {
+        share = total / 50;
+        share = share < few_pages ? share : few_pages;
+    }
+    return share;
 }
 
 /* All below: lock held.
