@@ -11,6 +11,7 @@ import os
 import pathlib
 import subprocess
 
+import originals
 import report
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -118,6 +119,11 @@ ORIGINALS = {
 }
 
 
+def traces_of_originals(folder):
+    """{name: path} of the traces that the originals' figures may be of."""
+    return {path.name.removesuffix(".csv.gz"): path for path in [*folder.glob("*.csv.gz"), *folder.glob("random/*.csv.gz")]}
+
+
 def expected_figures(folder):
     """{(trace, memory): {original: row}} of expected/figures.csv; nothing if it is not there."""
     path = folder / "expected/figures.csv"
@@ -171,11 +177,11 @@ def summary(cells):
             "columns": ["preset", "cells", "MISSED", "driver calls", "failed", "originals"], "rows": rows, "verdicts": [], "plots": []}
 
 
-def printed_sections(build, quick):
+def beside_originals(build, quick):
     """The presets beside the originals, and their sums. `quick`: of three traces alone. Nothing without the originals' figures."""
     command, folder = build / "src/cli/poolcuda", FOLDERS[0]
     expected, rows, verdicts, peaks, all_cells = expected_figures(folder), [], [], {}, []
-    paths = {path.name.removesuffix(".csv.gz"): path for path in [*folder.glob("*.csv.gz"), *folder.glob("random/*.csv.gz")]}
+    paths = traces_of_originals(folder)
     names = [name for name in dict.fromkeys(name for name, _ in expected) if name in paths]
     for name, memory in expected:
         if name not in (names[:3] if quick else names):
@@ -199,6 +205,45 @@ def printed_sections(build, quick):
                  "originals' figures does: blocks of less than 2 MiB by 512 bytes, not by the pages that they share.",
         "columns": ["trace", "device", "allocator", "hits", "held", "driver calls", "failed", "verdict"],
         "rows": rows, "verdicts": [verdict for verdict in verdicts if not verdict[2]], "plots": []}, summary(all_cells)]
+
+
+def makes_fewer_calls(original, preset):
+    """Whether the original does with fewer calls, and fails no more allocations."""
+    return original["driver_calls"] < preset["driver_calls"] and original["oom_failures"] <= preset["oom_failures"]
+
+
+def at_the_defaults_held_memory(command, path):
+    """The default's result on a device of 80 GiB, and {original: its result on one of as much as the default held at most}."""
+    result = replay(command, path, "80G", "default", SIMCUDA_COUNTED_MEMORY=str(device_size("unlimited", 0)))
+    result["driver_calls"] = result["driver_allocs"] + result["driver_frees"]
+    trace = originals.operations(path)
+    return result, {name: originals.replay(name, trace, result["peak_held_bytes"]) for name in originals.POOLS}
+
+
+def held_sections(build, quick):
+    """The originals of the default given what it holds. `quick`: on three traces alone. Nothing without the originals' figures."""
+    paths, rows, verdicts = traces_of_originals(FOLDERS[0]), [], []
+    names = [name for name in dict.fromkeys(name for name, _ in expected_figures(FOLDERS[0])) if name in paths]
+    for name in names[:3] if quick else names:
+        default, results = at_the_defaults_held_memory(build / "src/cli/poolcuda", paths[name])
+        held = f"{default['peak_held_bytes']:,}"
+        rows.append([name, held, "default", f"{default['driver_calls']:,}", f"{default['oom_failures']:,}", ""])
+        for original, result in results.items():
+            fewer = makes_fewer_calls(result, default)
+            rows.append([name, held, f"({original})", f"{result['driver_calls']:,}", f"{result['oom_failures']:,}", "MISSED" if fewer else ""])
+            if fewer:
+                verdicts.append((f"{name}, {original}: makes no fewer calls on a device of {held} bytes than the default, which holds them",
+                                 f"{result['driver_calls']:,}, {default['driver_calls']:,}", False))
+    return [{
+        "id": "at-held-memory", "title": "At the default's held memory",
+        "intro": "Each trace under the default on a device of 80 GiB, and each original that keeps whole blocks, as a model that decides as it does, "
+                 "on one of just what the default held at most. *MISSED*: it makes fewer driver calls, and fails no more allocations.",
+        "columns": ["trace", "held", "allocator", "driver calls", "failed", "verdict"],
+        "rows": rows, "verdicts": verdicts, "plots": []}] if rows else []
+
+
+def printed_sections(build, quick):
+    return beside_originals(build, quick) + held_sections(build, quick)
 
 
 if __name__ == "__main__":

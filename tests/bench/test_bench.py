@@ -1,5 +1,6 @@
 """The benchmarks' own rules: whose instructions are counted, what a bar says, what of the document is replaced."""
 
+import gzip
 import sys
 import types
 
@@ -208,7 +209,7 @@ def test_one_that_fails_less_needs_less_memory_though_it_holds_more():
 def figures_csv(folder, hits):
     """A trace and what originals are said to do on it."""
     (folder / "expected").mkdir()
-    (folder / "t.csv.gz").write_bytes(b"")
+    (folder / "t.csv.gz").write_bytes(gzip.compress(b"t_us,op,id,size,stream,site\n0,A,1,512,0,\n0,F,1,0,0,\n0,A,2,512,0,\n"))
     rows = [f"t,pycuda,unlimited,{hits},7,1,1.0,0", "t,cub,unlimited,0.1,9,1,1.0,0", "t,pycuda,1.05,0.2,9,1,1.0,3"]
     (folder / "expected/figures.csv").write_text("\n".join(
         ["trace,allocator,memory,hit_rate,driver_calls,peak_held_bytes,worst_held_ratio,failed", *rows, ""]))
@@ -219,8 +220,8 @@ def test_the_presets_are_printed_beside_the_originals_and_who_leads_is_named(hit
     figures_csv(tmp_path, hits)
     monkeypatch.setattr(policies, "FOLDERS", [tmp_path])
     monkeypatch.setattr(policies, "replay", lambda command, path, size, preset, **simulated: {
-        **figures_of(0.90, 0, 1.1), "driver_allocs": 2, "driver_frees": 1, "map_calls": 0, "peak_live_bytes": 64 << 20})
-    section, summary = policies.printed_sections(tmp_path, False)
+        **figures_of(0.90, 0, 1.1), "driver_allocs": 2, "driver_frees": 1, "map_calls": 0, "peak_live_bytes": 64 << 20, "peak_held_bytes": 512})
+    section, summary, _ = policies.printed_sections(tmp_path, False)
     assert {(row[1], row[2]) for row in section["rows"]} == {
         *((memory, preset) for memory in ("unlimited", "1.05") for preset in policies.PRESETS),
         ("unlimited", "(pycuda)"), ("unlimited", "(cub)"), ("1.05", "(pycuda)")}
@@ -228,6 +229,19 @@ def test_the_presets_are_printed_beside_the_originals_and_who_leads_is_named(hit
     assert sorted(bar.split(",")[1:][1].split(":")[0].strip() for bar, _, met in section["verdicts"] if not met) == sorted(missed)
     assert {row[0]: row[1:5] for row in summary["rows"]} == {
         preset: ["2", "1" if preset in missed else "0", "6", "0"] for preset, originals in policies.ORIGINALS.items() if originals}
+
+
+@pytest.mark.parametrize("calls, held, missed", [
+    (2, 1024, ["futhark-2018", "futhark-2020", "futhark-2025", "pycuda", "cub"]), (1, 1024, []),
+    (2, 512, ["futhark-2018", "futhark-2020", "futhark-2025", "cub"])])
+def test_an_original_that_makes_fewer_calls_with_what_the_default_holds_is_named(calls, held, missed, monkeypatch, tmp_path):
+    figures_csv(tmp_path, 0.95)
+    monkeypatch.setattr(policies, "FOLDERS", [tmp_path])
+    monkeypatch.setattr(policies, "replay", lambda command, path, size, preset, **simulated: {
+        "driver_allocs": calls, "driver_frees": 0, "oom_failures": 0, "peak_held_bytes": held})
+    section, = policies.held_sections(tmp_path, False)
+    assert [row[2].strip("()") for row in section["rows"] if row[-1] == "MISSED"] == missed
+    assert len(section["rows"]) == 6 and len(section["verdicts"]) == len(missed)
 
 
 def test_nothing_is_printed_where_the_originals_figures_are_not_at_hand(monkeypatch, tmp_path):
