@@ -361,7 +361,8 @@ static CUresult search_at_once(struct search *search, bool ask_others) {
         return result;
     if (reach_idle_helps(search->pool, search->request, &search->bytes))
         return search_own(search);
-    stats_add(STATS_oom_hopeless, 1);
+    result = allocate_exactly(search); /* it may have more than it says */
+    stats_add(STATS_oom_hopeless, result == CUDA_ERROR_OUT_OF_MEMORY);
     return result;
 }
 
