@@ -66,6 +66,7 @@ struct device {
     uint64_t over_size, peak_in_use, peak_live, peak_held;
     uint64_t frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
+    int sharing;   /* requests that may have more of the driver than they need, in no record yet */
     int releasing; /* blocks on their way back to the driver in some thread */
     int unvisited; /* of these, blocks whose contexts' ends wait for them, as no visit is made */
     int ending;    /* of these, contexts that end: what they have apart from blocks */

@@ -67,6 +67,25 @@ static inline void pool_count_released(struct pool *pool, struct device *device,
         futex_change(&pool->release_rounds);
 }
 
+/* Before the driver is asked for a region from which other requests may be served: until it is
+ * adopted, a request that is refused because of it waits. Lock held. */
+static inline void source_shares(struct device *device, struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
+    device->sharing++;
+    obtained->shares = true;
+}
+/* There will be no such region. Lock not held. */
+static inline void source_shares_nothing(struct pool *pool, struct device *device,
+                                         struct obtained *obtained) {
+    lock_check_none();
+    if (!obtained->shares)
+        return;
+    pool_lock(pool);
+    device->sharing--;
+    pool_unlock(pool);
+    obtained->shares = false;
+}
+
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
  * cuMemAlloc gave does. Where it does not, the pool waits. */
 static inline bool keeper_driver_waits(const struct keeper *keeper) {

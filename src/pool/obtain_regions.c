@@ -14,13 +14,15 @@ static size_t unit_of(const struct device *device) {
 /* The size of the next region doubles until it suffices, or once it has been used, as far as the
  * bound on idle memory allows. A region that is needed only until deferred blocks are idle is no
  * larger than that takes. */
-static size_t region_size(struct pool *pool, const struct request *request, size_t least) {
+static size_t region_size(struct pool *pool, const struct request *request, size_t least,
+                          struct obtained *obtained) {
     const struct context *context = request->context;
     const size_t unit = unit_of(context->device);
     pool_lock(pool);
     bool deferred = device_idle(context->device) > context->store.bytes;
     size_t size = !context->ended && !deferred ? context->next_region : least;
     uint64_t room = idle_bound_room(pool, context->device);
+    source_shares(context->device, obtained);
     pool_unlock(pool);
     while (size < least && size <= SIZE_MAX / 2)
         size *= 2;
@@ -66,8 +68,8 @@ static void grow(struct pool *pool, struct context *context, size_t size) {
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
-    size_t size =
-        within_free(pool, request->context->device, region_size(pool, request, least), least);
+    struct device *device = request->context->device;
+    size_t size = within_free(pool, device, region_size(pool, request, least, obtained), least);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
     while (driver_refused(result) && size > least) {
         size = size / 10 * 9 / ROUND_PAGE * ROUND_PAGE;
@@ -78,6 +80,8 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     if (result == CUDA_SUCCESS) {
         grow(pool, request->context, size);
         stats_add(STATS_driver_allocs, 1);
+    } else {
+        source_shares_nothing(pool, device, obtained);
     }
     obtained->size = size;
     return result;

@@ -20,9 +20,10 @@ static size_t region_size(const struct pool *pool, const struct request *request
 }
 
 static size_t within_bound(struct pool *pool, const struct request *request, size_t size,
-                           size_t least) {
+                           size_t least, struct obtained *obtained) {
     pool_lock(pool);
     uint64_t room = idle_bound_room(pool, request->context->device);
+    source_shares(request->context->device, obtained);
     pool_unlock(pool);
     return size - least > room ? least + room / ROUND_PAGE * ROUND_PAGE : size;
 }
@@ -52,7 +53,8 @@ static size_t alone(size_t least) {
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
-    obtained->size = within_bound(pool, request, region_size(pool, request, least), least);
+    obtained->size =
+        within_bound(pool, request, region_size(pool, request, least), least, obtained);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, obtained->size);
     if (driver_refused(result) && obtained->size > alone(least)) {
         ask_again(pool, request, obtained, &result);
@@ -67,6 +69,8 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     }
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
+    else
+        source_shares_nothing(pool, request->context->device, obtained);
     return result;
 }
 

@@ -40,7 +40,8 @@ static bool reach_has_room(const struct request *request) {
 }
 
 /* Idle memory of other kinds may lie in the same place: see make_room_for. A block that shares its
- * page with others may free all of it. *coming: another thread gives some of it back. Lock held. */
+ * page with others may free all of it. *coming: another thread gives some of it back, or may have
+ * got more than it needs. Lock held. */
 static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *coming) {
     lock_check_held(LOCK_POOL);
     const struct device *device;
@@ -48,7 +49,7 @@ static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *comin
     LIST_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal || device->memory != POOL_DEVICE) {
             bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
-            *coming = *coming || device->releasing;
+            *coming = *coming || device->releasing || device->sharing;
         }
     return bytes;
 }
@@ -360,7 +361,8 @@ static CUresult search_at_once(struct search *search, bool ask_others) {
         return result;
     if (reach_idle_helps(search->pool, search->request, &search->bytes))
         return search_own(search);
-    stats_add(STATS_oom_hopeless, 1);
+    result = allocate_exactly(search); /* it may have more than it says */
+    stats_add(STATS_oom_hopeless, result == CUDA_ERROR_OUT_OF_MEMORY);
     return result;
 }
 
@@ -434,7 +436,7 @@ static void notice_releases(struct search *search, int round) {
     pool_lock(pool);
     search->gave = round != atomic_load(&pool->release_rounds);
     LIST_FOREACH (device, &pool->devices, link)
-        search->coming = search->coming || device->releasing;
+        search->coming = search->coming || device->releasing || device->sharing;
     pool_unlock(pool);
 }
 

@@ -22,6 +22,7 @@ struct obtained {
     struct pool_block *block;
     bool stitched;       /* of memory that was held already: nothing was allocated */
     bool in_driver_pool; /* from a memory pool of the driver's */
+    bool shares;         /* is counted in the device's `sharing` until it is adopted */
     unsigned undone;     /* blocks that the driver gave and got back: they were too little */
 };
 

@@ -94,6 +94,8 @@ static CUresult mem_alloc(CUdeviceptr *pointer, size_t bytes) {
         result = CUDA_SUCCESS;
     }
     pthread_mutex_unlock(&lock);
+    if (result == CUDA_SUCCESS && fake.on_granted)
+        fake.on_granted();
     if (result != CUDA_SUCCESS && fake.on_refusal)
         fake.on_refusal();
     return result;

@@ -61,6 +61,7 @@ struct fake_state {
     void (*on_query)(void);             /* in the midst of an event's */
     void (*on_wait)(void);              /* called in the midst of a wait, an allocation, a free */
     void (*on_alloc)(void);
+    void (*on_granted)(void); /* after an allocation, before its caller knows of it */
     void (*on_refusal)(void); /* after an allocation has found too little memory */
     void (*on_free)(CUdeviceptr pointer);
 };

@@ -551,6 +551,32 @@ static void a_refused_release_keeps_the_block(void **state) {
     assert_int_equal(alloc(8 * MIB), idle);
 }
 
+static CUresult tell_nothing_free(size_t *free_bytes, size_t *total_bytes) {
+    *free_bytes = 0;
+    *total_bytes = fake.capacity;
+    return CUDA_SUCCESS;
+}
+
+/* Pages that others have begun count as used, and what fits into them is given all the same. */
+static void
+rounding_fails_no_request_of_which_the_driver_has_as_much_though_it_tells_of_less(void **state) {
+    (void)state;
+    struct driver driver = *fake_driver();
+    struct pool_config config = pool_defaults;
+    const struct policy *policy = policies;
+    while (strcmp(policy->name, "bins") != 0)
+        policy++;
+    config.policy = policy;
+    driver.mem_get_info = tell_nothing_free;
+    stop(NULL);
+    start_with(&config, 3 * MIB / 2);
+    fake.pages = true;
+    pool_destroy(pool);
+    pool = pool_create(&config, &driver);
+    CUdeviceptr pointer;
+    assert_int_equal(try_alloc(&pointer, MIB, 1), CUDA_SUCCESS);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_free_waits_for_the_context),
@@ -591,6 +617,7 @@ int main(void) {
         TEST(some_memory_stays_free_for_launches),
         TEST(on_a_busy_device_the_headroom_is_not_worth_a_wait),
         TEST(a_request_that_fails_is_reported_once_with_the_facts),
+        TEST(rounding_fails_no_request_of_which_the_driver_has_as_much_though_it_tells_of_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

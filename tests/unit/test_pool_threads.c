@@ -13,6 +13,7 @@ struct worker {
     CUdeviceptr pointer;
     size_t bytes;
     uintptr_t number;
+    CUresult result; /* of what may fail */
 };
 
 static void *work(void *state) {
@@ -124,6 +125,63 @@ static void a_miss_is_not_recorded_in_a_context_that_replaced_its_own(void **sta
     fake.on_alloc = NULL;
     assert_true(pool_is_valid(pool));
     worker_do(&other, NULL);
+}
+
+static const struct policy *policy_named(const char *name) {
+    for (size_t i = 0; i < policy_count; i++)
+        if (strcmp(policies[i].name, name) == 0)
+            return &policies[i];
+    return NULL;
+}
+
+static void any_alloc(struct worker *worker) {
+    struct call_site key = site(worker->number);
+    worker->result = pool_malloc(pool, &worker->pointer, worker->bytes, &key);
+}
+
+static sem_t refused;
+
+static void note_refusal(void) {
+    fake.on_refusal = NULL;
+    sem_post(&refused);
+}
+
+/* Another thread's request is refused because of what this one has just been given. That one is
+ * left the time in which it would fail. */
+static void ask_for_the_rest(void) {
+    static const struct timespec moment = {.tv_nsec = 20000000};
+    fake.on_granted = NULL;
+    fake.on_refusal = note_refusal;
+    in_between->call = any_alloc;
+    sem_post(&in_between->asked);
+    sem_wait(&refused);
+    nanosleep(&moment, NULL);
+}
+
+/* What the first request leaves of its region serves the other one, and the driver has less. */
+static void assert_rest_serves(const char *policy, size_t first, uint64_t device) {
+    struct pool_config config = pool_defaults;
+    struct worker other = {.bytes = 10 * MIB, .number = 2};
+    config.policy = policy_named(policy);
+    config.max_idle = (struct limit){.kind = LIMIT_PERCENT, .percent = 100};
+    stop(NULL);
+    start_with(&config, device);
+    sem_init(&refused, 0, 0);
+    worker_start(&other);
+    in_between = &other;
+    fake.on_granted = ask_for_the_rest;
+    quick_alloc(first, 1);
+    sem_wait(&other.answered);
+    assert_int_equal(other.result, CUDA_SUCCESS);
+    assert_int_equal(fake.allocs, 1);
+    assert_true(pool_is_valid(pool));
+    worker_do(&other, NULL);
+}
+
+static void a_request_waits_for_the_rest_of_what_another_thread_has_just_been_given(void **state) {
+    (void)state;
+    assert_rest_serves("segments", 3 * MIB, 24 * MIB);
+    assert_rest_serves("bfc", 17 * MIB, 40 * MIB);
 }
 
 static int looks;
@@ -305,6 +363,7 @@ int main(void) {
         OWING(a_sites_own_block_serves_before_anothers_of_its_size_whichever_cache_has_it),
         OWING(a_forked_child_leaves_its_parents_figures_alone),
         OWING(a_forked_child_counts_from_zero),
+        TEST(a_request_waits_for_the_rest_of_what_another_thread_has_just_been_given),
         TEST(a_host_function_may_free_nothing_though_a_free_of_the_block_is_waiting),
         TEST(a_host_function_disowns_nothing),
         TEST(a_block_freed_while_a_host_function_is_refused_its_free_is_free),
