@@ -143,12 +143,13 @@ struct pool_block *site_surplus(struct idle_store *store, struct site *site, siz
     return keep && site->idle_count > keep ? site_oldest(site) : NULL;
 }
 
-/* A site whose sizes only fall has no use for what was too large for it. Less than a page shares
- * one with other blocks: to give it up may free nothing. Lock held. */
+/* A site whose sizes only fall has no use for what was too large for it; of just its size a block
+ * may have been freed meanwhile. Less than a page shares one with other blocks: to give it up may
+ * free nothing. Lock held. */
 static struct pool_block *misfit(struct site *site, size_t size) {
     lock_check_held(LOCK_POOL);
     const size_t page = ROUND_PAGE;
-    return size ? site_find(site, size < page ? page : size) : NULL;
+    return size ? site_find(site, size < page ? page : size + 1) : NULL;
 }
 
 struct pool_block *site_largest(struct idle_store *store) {
