@@ -14,18 +14,6 @@ static inline bool bounds_ask_at_frees(const struct pool_config *config) {
     return config->site_keep || config->max_idle.kind != LIMIT_AUTO;
 }
 
-/* What may be wasted of a device of `total` bytes. Blocks differ by whole pages: where 1.5% are few
- * of them, because the device is small or a quota makes it so, it is up to 2%. Lock not needed. */
-static inline uint64_t waste_bound_share(uint64_t total) {
-    static const uint64_t few_pages = 16 << 20;
-    uint64_t share = total / 200 * 3;
-    if (share < few_pages) {
-        share = total / 50;
-        share = share < few_pages ? share : few_pages;
-    }
-    return share;
-}
-
 /* All below: lock held.
  *
  * Waste: the physical bytes by which reused blocks may exceed the requests that they serve,
@@ -38,7 +26,7 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
     static const uint64_t slack = 32 << 20;
     if (PLANTED(oversize))
         return UINT64_MAX;
-    uint64_t share = waste_bound_share(device->total), peak = device->peak_in_use / 50 + slack;
+    uint64_t share = device->total / 200 * 3, peak = device->peak_in_use / 50 + slack;
     uint64_t allowed =
         limit_in_bytes(&config->max_waste, device->total, share < peak ? share : peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;

@@ -242,7 +242,7 @@ def test_a_replay_of_next_to_nothing_takes_few_instructions(tmp_path):
 
 def test_a_replay_ends_once_it_cannot_be_the_best_any_more():
     """Not only each 256 events: most settings of a search are given up where the driver is asked for more than the best ever does."""
-    result = tune(SEGMENT)
+    result = tune(SSIM)
     given_up = [one for one in result["settings"] if not one["complete"]]
     slowest = max(setting(result, options)["seconds"] for options in (result["recommended"], result["transparent"]))
     assert len(given_up) > 100
@@ -290,10 +290,10 @@ def test_nothing_passes_the_limits(mgpu):
 
 
 def test_who_allows_less_memory_is_recommended_less():
-    roomy = tune(SEGMENT)
+    roomy = tune(SSIM)
     held = min(one["peak_held_bytes"] for one in complete(roomy))
     assert setting(roomy, roomy["recommended"])["peak_held_bytes"] > held
-    frugal = tune(SEGMENT, f"--max-held={held}")
+    frugal = tune(SSIM, f"--max-held={held}")
     assert setting(frugal, frugal["recommended"])["peak_held_bytes"] == held
 
 
