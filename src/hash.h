@@ -20,7 +20,7 @@ static inline uint64_t hash_word(uint64_t word) {
 static inline uintptr_t site_id(const struct call_site *site) {
     uintptr_t id = site->frames[0];
     for (uintptr_t i = 1; i < site->depth; i++)
-        id = id * (uintptr_t)0x9e3779b97f4a7c15u ^ site->frames[i];
+        id = hash_word(id) ^ site->frames[i];
     return id;
 }
 

@@ -70,6 +70,8 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     lock_check_none();
     struct device *device = request->context->device;
     size_t size = within_free(pool, device, region_size(pool, request, least, obtained), least);
+    if (size == least)
+        source_shares_nothing(pool, device, obtained);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
     while (driver_refused(result) && size > least) {
         size = size / 10 * 9 / ROUND_PAGE * ROUND_PAGE;

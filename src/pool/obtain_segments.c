@@ -55,6 +55,8 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     lock_check_none();
     obtained->size =
         within_bound(pool, request, region_size(pool, request, least), least, obtained);
+    if (obtained->size == least)
+        source_shares_nothing(pool, request->context->device, obtained);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, obtained->size);
     if (driver_refused(result) && obtained->size > alone(least)) {
         ask_again(pool, request, obtained, &result);

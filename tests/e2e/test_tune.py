@@ -240,15 +240,18 @@ def test_a_replay_of_next_to_nothing_takes_few_instructions(tmp_path):
     assert 0 < max(replays) < 200_000
 
 
-def test_a_replay_ends_once_it_cannot_be_the_best_any_more():
+@pytest.mark.parametrize("trace", [SEGMENT, SSIM], ids=["segment-reduce", "ssim"])
+def test_a_replay_ends_once_it_cannot_be_the_best_any_more(trace):
     """Not only each 256 events: most settings of a search are given up where the driver is asked for more than the best ever does."""
-    result = tune(SSIM)
+    result = tune(trace)
     given_up = [one for one in result["settings"] if not one["complete"]]
     slowest = max(setting(result, options)["seconds"] for options in (result["recommended"], result["transparent"]))
     assert len(given_up) > 100
     total = result["native"]["allocations"]
     assert sum(one["allocations"] for one in given_up) < 0.3 * total * len(given_up)
-    assert all(one["seconds"] <= 1.5 * slowest or one["peak_held_bytes"] > most_held(result) for one in given_up)
+    late = [one for one in given_up if one["seconds"] > 1.5 * slowest and one["peak_held_bytes"] <= most_held(result)]
+    # No request is ended in its midst: the first two of segment-reduce are for 1 GiB each, which some policies map page by page.
+    assert all(one["allocations"] <= 4 for one in late)
 
 
 @pytest.mark.parametrize("arguments", [[], ["--any"]], ids=["careful", "any"])

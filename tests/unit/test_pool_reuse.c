@@ -283,6 +283,28 @@ static void a_block_too_large_that_is_smaller_than_a_page_stays(void **state) {
     assert_int_equal(stats_get(STATS_driver_frees), 0);
 }
 
+static CUdeviceptr freed_meanwhile;
+
+static void free_meanwhile(void) {
+    fake.on_query = NULL;
+    release(freed_meanwhile);
+}
+
+static void
+a_block_of_just_the_size_that_is_freed_meanwhile_is_not_given_up_as_too_large(void **state) {
+    (void)state;
+    CUdeviceptr large = alloc_at(64 * MIB, 1);
+    alloc_at(16 * MIB, 1);
+    release(alloc_at(8 * MIB, 2));
+    freed_meanwhile = alloc_at(8 * MIB, 1); /* the other site's, so that it is no miss */
+    release(large);
+    fake.on_query = free_meanwhile;
+    alloc_at(8 * MIB, 1);
+    assert_null(fake.on_query);
+    assert_int_equal(fake_size(freed_meanwhile), 8 * MIB);
+    assert_int_equal(fake_size(large), 0);
+}
+
 static void a_block_too_large_stays_where_its_free_would_wait(void **state) {
     (void)state;
     release(alloc(64 * MIB));
@@ -365,6 +387,7 @@ int main(void) {
         TEST(a_site_with_larger_sizes_after_smaller_ones_keeps_what_is_too_large),
         TEST(another_sites_block_that_is_too_large_stays),
         TEST(a_block_too_large_that_is_smaller_than_a_page_stays),
+        TEST(a_block_of_just_the_size_that_is_freed_meanwhile_is_not_given_up_as_too_large),
         TEST(a_block_too_large_stays_where_its_free_would_wait),
         TEST(waste_can_be_bounded_by_a_share),
         TEST(a_pitched_block_is_reused_for_a_width_whose_pitch_is_known),
