@@ -14,6 +14,7 @@ enum {
      * is wasted already, the less that is, and the less the nearer the ratio is to 1. */
     LITTLE_WASTE = 16,
     MOST_GROWTH = 4,
+    MOST_GIVEN_UP = 4, /* a larger one serves others: the request adds little to what is held */
 };
 
 static int compare(const struct pool_block *one, const struct pool_block *other) {
@@ -59,10 +60,8 @@ static size_t little_waste(const struct fit *fit) {
 /* Only the smallest block of sufficient size is looked at: in every order that matters the others
  * exceed the request by more. */
 static bool fits(const struct pool_block *block, const struct fit *fit) {
-    if (!block)
-        return false;
-    if (block->size == fit->size)
-        return true;
+    if (!block || block->size == fit->size)
+        return block;
     size_t more = block->size - fit->size;
     bool near = (double)block->size <= fit->ratio * (double)fit->size ||
                 (double)block->asked <= fit->ratio * (double)fit->bytes ||
@@ -149,7 +148,8 @@ struct pool_block *site_surplus(struct idle_store *store, struct site *site, siz
 static struct pool_block *misfit(struct site *site, size_t size) {
     lock_check_held(LOCK_POOL);
     const size_t page = ROUND_PAGE;
-    return size ? site_find(site, size < page ? page : size + 1) : NULL;
+    struct pool_block *found = size ? site_find(site, size < page ? page : size + 1) : NULL;
+    return found && found->size / MOST_GIVEN_UP <= size ? found : NULL;
 }
 
 struct pool_block *site_largest(struct idle_store *store) {

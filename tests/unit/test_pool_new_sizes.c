@@ -318,11 +318,11 @@ static void a_size_smaller_than_all_before_goes_the_long_way(void **state) {
     quick_release(one);
     quick_release(other);
     uint64_t held = stats_get(STATS_held_bytes);
-    assert_false(misses_quickly(&live, 64 * MIB, 1));
-    quick_alloc(64 * MIB, 1);
-    assert_int_equal(stats_get(STATS_held_bytes), held - 448 * MIB);
-    assert_true(misses_quickly(&live, 64 * MIB, 1)); /* smaller than none */
+    assert_false(misses_quickly(&live, 128 * MIB, 1));
+    quick_alloc(128 * MIB, 1);
     assert_int_equal(stats_get(STATS_held_bytes), held - 384 * MIB);
+    assert_true(misses_quickly(&live, 128 * MIB, 1)); /* smaller than none */
+    assert_int_equal(stats_get(STATS_held_bytes), held - 256 * MIB);
     assert_true(pool_is_valid(pool));
 }
 

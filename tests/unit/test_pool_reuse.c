@@ -268,6 +268,16 @@ static void a_site_with_larger_sizes_after_smaller_ones_keeps_what_is_too_large(
     assert_int_equal(stats_get(STATS_driver_frees), 0);
 }
 
+/* It is 8 times the request, which adds little to what is held. */
+static void a_block_many_times_larger_than_a_request_stays_for_others(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(64 * MIB);
+    release(block);
+    alloc(8 * MIB);
+    assert_int_equal(stats_get(STATS_driver_frees), 0);
+    assert_int_equal(alloc_at(60 * MIB, 2), block);
+}
+
 static void another_sites_block_that_is_too_large_stays(void **state) {
     (void)state;
     release(alloc_at(64 * MIB, 1));
@@ -293,7 +303,7 @@ static void free_meanwhile(void) {
 static void
 a_block_of_just_the_size_that_is_freed_meanwhile_is_not_given_up_as_too_large(void **state) {
     (void)state;
-    CUdeviceptr large = alloc_at(64 * MIB, 1);
+    CUdeviceptr large = alloc_at(32 * MIB, 1);
     alloc_at(16 * MIB, 1);
     release(alloc_at(8 * MIB, 2));
     freed_meanwhile = alloc_at(8 * MIB, 1); /* the other site's, so that it is no miss */
@@ -384,6 +394,7 @@ int main(void) {
         TEST(beyond_the_waste_bound_only_blocks_of_the_same_rounded_size_are_reused),
         TEST(by_default_waste_is_bounded_by_a_share_of_the_device),
         TEST(a_site_whose_sizes_only_fall_gives_up_what_is_too_large_before_more_is_held_than_ever),
+        TEST(a_block_many_times_larger_than_a_request_stays_for_others),
         TEST(a_site_with_larger_sizes_after_smaller_ones_keeps_what_is_too_large),
         TEST(another_sites_block_that_is_too_large_stays),
         TEST(a_block_too_large_that_is_smaller_than_a_page_stays),
