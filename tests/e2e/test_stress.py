@@ -4,12 +4,12 @@ import os
 import re
 
 import pytest
-from conftest import BUILD, LIBRARY, PROGRAMS
+from conftest import BUILD, LIBRARY, PROGRAMS, SANITIZER
 
 PLANTED = BUILD / "tests/planted/libpoolcuda.so"
 
 ROUNDS = int(os.environ.get("POOLCUDA_STRESS_ROUNDS", "1"))
-THREADS, STEPS = 64, 300
+THREADS, STEPS = 64, 100 if SANITIZER else 300  # with a sanitizer a step takes ten times as long
 
 
 # pylint: disable-next=too-many-arguments,too-many-positional-arguments
