@@ -6,6 +6,7 @@ passed=0 failed=0 skipped=0
 shares=()     # "SECONDS PROCESSOR_SECONDS NAME" of each step that ran
 left_out=()   # "NAME: REASON" of each that did not
 background=() # process groups that end with the script
+behind_status=""
 
 # shellcheck disable=SC2317 # called by the trap
 end_background() {
@@ -28,10 +29,18 @@ add() {
     passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 }
 
-# look_at_processors: $processors becomes the seconds that the processors have given to whatever has ended.
+# of_children FILE: what the shell that wrote its times there had its processes take, in seconds.
+of_children() {
+    awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] } } END { printf "%d", sum }' "$1"
+}
+
+# look_at_processors: $processors becomes the seconds that the processors have given to whatever has ended, $behind to what
+# ran in the background: it ended in the midst of another step, whose time it is not.
 look_at_processors() {
     times >"$LOGS/times" # not in a subshell, which would tell its own
-    processors=$(awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] } printf "%d", sum }' "$LOGS/times")
+    behind=0
+    [ -s "$behind_status" ] && behind=$(of_children "$behind_status.times")
+    processors=$(($(of_children "$LOGS/times") - behind))
 }
 
 # spent NAME START PROCESSORS: the step took the time since then.
@@ -73,13 +82,13 @@ behind() {
     shift
     rm -f "$behind_status"
     # shellcheck disable=SC2016 # the inner shell's words
-    in_background sh -c 'nice "$@"; echo $? >"$0"' "$behind_status" "$@" >"$LOGS/$behind_name.log" 2>&1
+    in_background sh -c 'nice "$@"; code=$?; times >"$0.times"; echo $code >"$0"' "$behind_status" "$@" \
+        >"$LOGS/$behind_name.log" 2>&1
     behind_process=$started
 }
 
 join_behind() {
     local group left=() status
-    look_at_processors
     wait "$behind_process" 2>/dev/null
     for group in "${background[@]}"; do
         [ "$group" = "$behind_process" ] || left+=("$group")
@@ -89,7 +98,8 @@ join_behind() {
         say "$behind_name was killed before it ended"
         status=137
     fi 2>/dev/null
-    ended "$behind_name" "$status" "$behind_start" "$processors"
+    look_at_processors
+    ended "$behind_name" "$status" "$behind_start" $((processors - behind))
 }
 
 # counted NAME RESULTS COMMAND...: many tests, counted from the file of results that they write. A run that broke

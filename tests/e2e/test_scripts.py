@@ -111,6 +111,15 @@ def test_a_step_beside_the_others_that_is_killed_fails_and_the_report_says_so(sc
     assert "beside was killed before it ended" in output and "FAILED: beside" in output
 
 
+def test_what_the_processors_gave_to_a_step_beside_the_others_is_told_of_that_step(scripts):
+    """It ends while another waits, and bash counts it then."""
+    burn = "import time\nwhile time.process_time() < 3: pass"
+    code, output = bash(f"behind beside python3 -c '{burn}'\nstep waiting tail -f --pid=$behind_process /dev/null\njoin_behind\nfinish", scripts)
+    assert code == 0
+    given = {name: int(seconds) for seconds, name in re.findall(r"% +(\d+) s  (\w+)$", output, re.M)}
+    assert given["beside"] >= 3 > given["waiting"]
+
+
 def test_a_group_of_processes_that_has_ended_is_not_signalled_at_the_end(scripts):
     """Its number may be another's by then."""
     code, output = bash("behind beside true\njoin_behind\n"
