@@ -16,16 +16,6 @@
  * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/cache_quick.h"
 
-#include <string.h>
-
-static CUresult allocate_past_pool(struct pool *pool, CUdeviceptr *pointer,
-                                   const struct pool_kind *kind, size_t bytes,
-                                   const struct pitch_request *pitch) {
-    return pitch ? pool->driver->mem_alloc_pitch(pointer, pitch->pitch, pitch->width, pitch->height,
-                                                 pitch->element)
-                 : source_allocate(pool, kind, bytes, pointer);
-}
-
 /* Allocates from the driver, `first` bytes if that is more than the request and it has so much,
  * else the request, releasing idle memory while it is out of memory. On success either *block is a
  * block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
@@ -45,30 +35,20 @@ static CUresult allocate_or_make_room(struct pool *pool, const struct request *r
 }
 
 /* Allocates past the pool: no record is made, so the free will go to the driver as well. Idle
- * memory must still not be the reason for an error. */
+ * memory must still not be the reason for an error. context: NULL if there is none. Lock not held.
+ */
 static CUresult malloc_past_pool(struct pool *pool, struct context *context,
                                  const struct pool_kind *kind, CUdeviceptr *pointer, size_t bytes,
                                  const struct pitch_request *pitch) {
+    lock_check_none();
+    if (!context)
+        return malloc_without_context(pool, kind, pointer, bytes, pitch);
     struct request request = {context, NULL, bytes, bytes, pitch, NULL};
     struct pool_block *block;
     struct obtained obtained;
-    CUresult result;
-    if (context) {
-        result = allocate_or_make_room(pool, &request, bytes, &block, &obtained);
-        if (result == CUDA_SUCCESS)
-            *pointer = obtained.pointer;
-        return result;
-    }
-    unsigned attempts = 0;
-    result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
-    while (driver_refused(result) &&
-           pool_make_room(pool, source_call_name(kind), attempts++,
-                          kind->memory == POOL_HOST ? POOL_ASKS_OTHER_MEMORY
-                                                    : POOL_ASKS_DEVICE_MEMORY))
-        result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
-    if (attempts && result == CUDA_SUCCESS)
-        stats_add(STATS_oom_rescued, 1);
-    context_note_error(pool, NULL, result);
+    CUresult result = allocate_or_make_room(pool, &request, bytes, &block, &obtained);
+    if (result == CUDA_SUCCESS)
+        *pointer = obtained.pointer;
     return result;
 }
 
@@ -118,58 +98,6 @@ static void trim_before_growth(struct pool *pool, struct context *context, struc
     release_list_give_back(pool, &releases);
 }
 
-/* Where no stream can be created: this does wait for later work. Gate entered. Lock not held. */
-static CUresult clear_in_legacy(struct pool *pool, CUdeviceptr pointer, size_t bytes) {
-    lock_check_none();
-    wait_precedes_own_work(pool);
-    CUresult result = pool->driver->memset_d8(pointer, 0, bytes);
-    return result == CUDA_SUCCESS ? pool->driver->ctx_synchronize() : result;
-}
-
-/* The memset is in a stream of the pool's own, behind what the context's frees owe and behind
- * nothing else: what was submitted later may wait for the very thread that allocates. The host
- * waits for that memset. So whatever uses the memory next comes after it: in any stream, thread,
- * context, device or process, and on the host itself. *fence: what is to be waited for, unless it
- * is NULL. Gate entered. Lock not held. */
-static CUresult submit_clearing(struct pool *pool, struct context *context, CUdeviceptr pointer,
-                                size_t bytes, struct order_fence **fence) {
-    lock_check_none();
-    CUstream own = order_own_stream(&pool->order, context->handle);
-    if (!own || !pool->driver->memset_d8_async)
-        return clear_in_legacy(pool, pointer, bytes);
-    if (!PLANTED(clear_before_free))
-        wait_precedes_own_stream(pool, context, own);
-    CUresult result = pool->driver->memset_d8_async(pointer, 0, bytes, own);
-    if (result == CUDA_SUCCESS && !order_fence_own(&pool->order, context->handle, own, fence))
-        result = pool->driver->stream_synchronize(own);
-    return result;
-}
-
-/* Clears memory that was used, for programs that count on fresh memory being zero. False: a capture
- * goes on, which forbids it. Lock not held.
- * The processor writes to the host's, which no work uses any more. A capture may begin elsewhere
- * meanwhile: in relaxed mode a wait does it no harm [cuda.h, cuThreadExchangeStreamCaptureMode]. */
-static bool clear(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes) {
-    lock_check_none();
-    struct order_fence *fence = NULL;
-    if (source_is_hosts(&context->kind)) {
-        memset((void *)(uintptr_t)pointer, 0, bytes);
-        return true;
-    }
-    if (!pool_gate_enter(pool))
-        return false;
-    CUresult result = submit_clearing(pool, context, pointer, bytes, &fence);
-    pool_gate_leave(pool);
-    if (fence) {
-        CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        gate_exchange_capture_mode(pool, &mode);
-        result = order_fence_wait(&pool->order, fence);
-        gate_exchange_capture_mode(pool, &mode);
-    }
-    context_note_error(pool, context, result);
-    return true;
-}
-
 /* Whether what a source has given may be or hold memory that was used before. */
 static bool is_used(const struct obtained *obtained) {
     return obtained->stitched || obtained->in_driver_pool || obtained->block;
@@ -217,7 +145,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     pool_unlock(pool);
     *pointer = block ? block->pointer : obtained.pointer;
     if (zero && (block || is_used(&obtained)))
-        clear(pool, context, *pointer, block ? block->requested : request->bytes);
+        clear_memory(pool, context, *pointer, block ? block->requested : request->bytes);
     if (lacks)
         release_for_launches(pool, context, 0);
     return CUDA_SUCCESS;
@@ -247,7 +175,7 @@ static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block
     struct context *context = block->context;
     CUdeviceptr pointer = block->pointer;
     pool_unlock(pool);
-    if (clear(pool, context, pointer, block->requested))
+    if (clear_memory(pool, context, pointer, block->requested))
         return block;
     pool_lock(pool);
     if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE) {
@@ -316,10 +244,9 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                                : pool_malloc_rest(pool, pointer, bytes, key);
 }
 
-/* size: bytes as the kind's keeper rounds them, not 0. stream is malloc_in_stream's. */
-static CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
-                            size_t bytes, size_t size, const struct call_site *key,
-                            CUstream stream) {
+CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
+                     size_t bytes, size_t size, const struct call_site *key, CUstream stream) {
+    lock_check_none();
     struct context *context;
     struct site *site = open_request(pool, kind, key, &context);
     count_by_kind(kind->memory, STATS_host_calls, STATS_managed_calls);
@@ -351,38 +278,6 @@ CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *key, CUstream stream) {
     return is_quick(pool, pointer, bytes, key) ? CUDA_SUCCESS
                                                : malloc_in_order(pool, pointer, bytes, key, stream);
-}
-
-CUresult pool_malloc_host(struct pool *pool, void **pointer, size_t bytes, unsigned int flags,
-                          const struct call_site *key) {
-    static const unsigned int known = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
-                                      CU_MEMHOSTALLOC_WRITECOMBINED | POOL_HOST_PLAIN;
-    const struct pool_kind kind = {POOL_HOST, PLANTED(flags_not_in_key) ? 0 : flags};
-    CUdeviceptr address = 0;
-    CUresult result;
-    size_t size = kind_keeper(pool, &kind)->round(bytes);
-    if (!pointer || !size)
-        result = flags & POOL_HOST_PLAIN ? pool->driver->mem_alloc_host(pointer, bytes)
-                                         : pool->driver->mem_host_alloc(pointer, bytes, flags);
-    else if (pool->config.host && !(flags & ~known))
-        result = malloc_kind(pool, &kind, &address, bytes, size, key, NULL);
-    else
-        result = malloc_past_pool(pool, NULL, &kind, &address, bytes, NULL);
-    if (result == CUDA_SUCCESS && address)
-        *pointer = (void *)(uintptr_t)address;
-    return result;
-}
-
-CUresult pool_malloc_managed(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                             unsigned int flags, const struct call_site *key) {
-    const struct pool_kind kind = {POOL_MANAGED, flags};
-    bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
-    size_t size = kind_keeper(pool, &kind)->round(bytes);
-    if (!pointer || !size)
-        return pool->driver->mem_alloc_managed(pointer, bytes, flags);
-    if (pool->config.managed && known)
-        return malloc_kind(pool, &kind, pointer, bytes, size, key, NULL);
-    return malloc_past_pool(pool, NULL, &kind, pointer, bytes, NULL);
 }
 
 CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,

@@ -64,6 +64,19 @@ void take_obtained(struct pool *pool, const struct request *request,
 void take_late(struct pool *pool, struct pool_block *unused, struct context *context,
                struct site *site, CUdeviceptr pointer, size_t bytes);
 
+/* clear.c: clears memory that was used, for programs that count on fresh memory being zero. False:
+ * a capture goes on, which forbids it. Lock not held. */
+bool clear_memory(struct pool *pool, struct context *context, CUdeviceptr pointer, size_t bytes);
+
+/* malloc.c, of the current context. size: bytes as the kind's keeper rounds them, not 0. stream:
+ * malloc_in_stream's. Lock not held. */
+CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
+                     size_t bytes, size_t size, const struct call_site *key, CUstream stream);
+/* malloc_past.c: no record is made, so the free will go to the driver as well. Idle memory is given
+ * back before an error is returned. pitch: NULL, or cuMemAllocPitch is used. Lock not held. */
+CUresult malloc_without_context(struct pool *pool, const struct pool_kind *kind,
+                                CUdeviceptr *pointer, size_t bytes,
+                                const struct pitch_request *pitch);
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
 CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
