@@ -216,7 +216,7 @@ def test_the_cost_of_ptx_and_the_drawn_programs_are_in_every_run_of_the_tests():
     tests = json.loads(subprocess.run(["meson", "introspect", "--tests", str(BUILD)], capture_output=True, text=True, check=True).stdout)
     suites = {test["name"]: test["suite"] for test in tests}
     for name in ("by_hand", "oracle", *(["ptx_cost"] if option(BUILD, "b_sanitize") == "none" else [])):
-        assert suites[name] == ["simcuda:sim"]
+        assert "simcuda:sim" in suites[name]
     script = (ROOT / "scripts/test").read_text()
     assert re.search(r"^ *NVCC=\$nvcc meson test -C build/simcuda-alone/build --print-errorlogs$", script, re.M)
     assert re.search(r'^packages="[^"]* valgrind [^"]*"$', script, re.M)
