@@ -93,19 +93,23 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
 __attribute__((noinline)) static bool ask(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                           size_t size, struct cache *cache, struct site *own) {
     cache_check_locked(cache);
-    struct context *context = cache->context;
     struct pool_block *block = cache->spare;
     cache->spare = block->next;
+    block->size = size;
+    block->asked = bytes;
+    block->context = cache->context;
+    block->site = own;
     cache->asking++;
     cache_unlock(cache);
     CUdeviceptr address;
     CUresult result = pool->driver->mem_alloc(&address, size);
     bool open = cache_lock(cache);
-    if (__builtin_expect(
-            result != CUDA_SUCCESS || !open || cache->context != context || !cache->key, 0)) {
+    if (__builtin_expect(result != CUDA_SUCCESS || !open || cache->context != block->context ||
+                             !cache->key,
+                         0)) {
         if (open)
             cache_unlock(cache);
-        take_late(pool, block, context, own, result == CUDA_SUCCESS ? address : 0, bytes);
+        take_late(pool, block, result == CUDA_SUCCESS ? address : 0);
         pool_lock(pool);
         cache->asking--;
         pool_unlock(pool);
@@ -114,10 +118,6 @@ __attribute__((noinline)) static bool ask(struct pool *pool, CUdeviceptr *pointe
     }
     cache->asking--;
     *pointer = block->pointer = address;
-    block->size = size;
-    block->asked = bytes;
-    block->context = context;
-    block->site = own;
     block->bin = 0;
     block->cached = block->in_driver_pool = block->releasable = false;
     quick_make_live(block, bytes);

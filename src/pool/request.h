@@ -59,10 +59,9 @@ bool take_row_grows(unsigned row, size_t size);
 void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained);
 /* After a miss whose cache could not count it: the driver had no memory (pointer 0), or a
- * capture, a setting, the context's end barred the cache meanwhile. `unused` is given back. Lock
- * not held. */
-void take_late(struct pool *pool, struct pool_block *unused, struct context *context,
-               struct site *site, CUdeviceptr pointer, size_t bytes);
+ * capture, a setting, the context's end barred the cache meanwhile. `meant`, the record for it, has
+ * its sizes, context and site, and is given back. Lock not held. */
+void take_late(struct pool *pool, struct pool_block *meant, CUdeviceptr pointer);
 
 /* clear.c: clears memory that was used, for programs that count on fresh memory being zero. False:
  * a capture goes on, which forbids it. Lock not held. */

@@ -199,19 +199,19 @@ void take_obtained(struct pool *pool, const struct request *request,
     prepare_next(pool, request->context, request->site);
 }
 
-void take_late(struct pool *pool, struct pool_block *unused, struct context *context,
-               struct site *site, CUdeviceptr pointer, size_t bytes) {
+void take_late(struct pool *pool, struct pool_block *meant, CUdeviceptr pointer) {
     lock_check_none();
-    const struct obtained obtained = {.pointer = pointer, .size = context->keeper->round(bytes)};
-    const struct request request = {context, site, bytes, obtained.size, NULL, NULL};
+    struct context *context = meant->context;
+    const struct obtained obtained = {.pointer = pointer, .size = meant->size};
+    const struct request request = {context, meant->site, meant->asked, meant->size, NULL, NULL};
     pool_lock(pool);
-    ledger_recycle(pool, unused);
+    ledger_recycle(pool, meant);
     if (pointer) {
         stats_add(STATS_malloc_calls, 1);
         stats_add(STATS_driver_allocs, 1);
     }
     if (pointer && !context->ended) { /* and so the site is still there */
-        stats_grow(&site->stats->misses, 1);
+        stats_grow(&request.site->stats->misses, 1);
         device_count(context->device, 1, 0);
         take_obtained(pool, &request, &obtained);
     }
