@@ -34,13 +34,13 @@ of_children() {
     awk 'NR == 2 { for (i = 1; i <= 2; i++) { split($i, part, /[ms]/); sum += part[1] * 60 + part[2] } } END { printf "%d", sum }' "$1"
 }
 
-# look_at_processors: $processors becomes the seconds that the processors have given to whatever has ended, $behind to what
-# ran in the background: it ended in the midst of another step, whose time it is not.
+# look_at_processors: $processors becomes the seconds that the processors have given to whatever has ended, but for what ran
+# behind the steps: it ended in the midst of one, whose time it is not, and took $behind_took.
 look_at_processors() {
     times >"$LOGS/times" # not in a subshell, which would tell its own
-    behind=0
-    [ -s "$behind_status" ] && behind=$(of_children "$behind_status.times")
-    processors=$(($(of_children "$LOGS/times") - behind))
+    behind_took=0
+    [ -s "$behind_status" ] && behind_took=$(of_children "$behind_status.times")
+    processors=$(($(of_children "$LOGS/times") - behind_took))
 }
 
 # spent NAME START PROCESSORS: the step took the time since then.
@@ -99,7 +99,7 @@ join_behind() {
         status=137
     fi 2>/dev/null
     look_at_processors
-    ended "$behind_name" "$status" "$behind_start" $((processors - behind))
+    ended "$behind_name" "$status" "$behind_start" $((processors - behind_took))
 }
 
 # counted NAME RESULTS COMMAND...: many tests, counted from the file of results that they write. A run that broke

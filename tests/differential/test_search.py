@@ -47,8 +47,9 @@ FAULTS = [
 ]
 PATIENCE = 50
 # With 900, every profile has programs of its own in each mode on both drivers, under each preset in one of them on one.
-PROGRAMS = int(os.environ.get("SEARCH_PROGRAMS", "7200" if os.environ.get("TEST_ALL") else "900"))
-MODES = [] if os.environ.get("TEST_ALL") else ["--in-turn"]
+ALL = bool(os.environ.get("TEST_ALL"))
+PROGRAMS = int(os.environ.get("SEARCH_PROGRAMS", "7200" if ALL else "900"))
+MODES = [] if ALL else ["--in-turn"]
 
 
 PRESETS = ["futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
@@ -121,7 +122,7 @@ def test_a_planted_fault_of_frees_of_checked_memory_is_found():
 
 
 # A check after each launch takes ten times as long.
-@pytest.mark.parametrize("check, part, modes", [("1", 3, MODES), ("sync", 6, ["--mode", "auto"])])
+@pytest.mark.parametrize("check, part, modes", [("1", 3, MODES), ("sync", 3 if ALL else 6, ["--mode", "auto"])])
 def test_random_programs_see_the_same_while_their_memory_is_checked(check, part, modes):
     done = search("--programs", PROGRAMS // part, "--check", check, *modes)
     print(done.stdout)
