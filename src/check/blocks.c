@@ -1,7 +1,7 @@
 /* The records of blocks, by address. */
 #include "check/internal.h"
 
-#include "observe/stats.h"
+#include "counters/stats.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Allocations and frees while memory is checked. */
 #include "check/internal.h"
 
-#include "observe/stats.h"
+#include "counters/stats.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* The ends of contexts and of the process: what is left is verified, reported and forgotten. */
 #include "check/internal.h"
 
-#include "observe/stats.h"
+#include "counters/stats.h"
 
 #include <sys/syscall.h>
 #include <sys/uio.h>

@@ -9,8 +9,8 @@
 #include "check/internal.h"
 
 #include "check/kernel_ptx.h"
+#include "counters/stats.h"
 #include "format.h"
-#include "observe/stats.h"
 
 #include <stdlib.h>
 #include <string.h>

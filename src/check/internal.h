@@ -5,7 +5,7 @@
 #include "check/check.h"
 #include "check/kernel.h"
 #include "lock.h"
-#include "observe/output_file.h"
+#include "output_file.h"
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>

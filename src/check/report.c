@@ -2,12 +2,12 @@
  * report, so that those of several threads do not mix. */
 #include "check/internal.h"
 
+#include "counters/stats.h"
 #include "format.h"
 #include "modules.h"
-#include "observe/output_file.h"
-#include "observe/stats.h"
-#include "observe/text.h"
+#include "output_file.h"
 #include "site_tag.h"
+#include "text.h"
 
 #include <signal.h>
 #include <string.h>

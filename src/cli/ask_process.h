@@ -3,7 +3,7 @@
 #define POOLCUDA_CLI_ASK_PROCESS_H
 
 #include "cli/live.h"
-#include "observe/mailbox.h"
+#include "peers/mailbox.h"
 
 /* Posts the request to the process named `who`, or to all if that is "all", and waits up to
  * `timeout` seconds for all the answers. Each is handed to tell(), which returns whether it is a

@@ -3,7 +3,7 @@
 #include "cli/output.h"
 #include "cli/result_json.h"
 #include "cli/usage.h"
-#include "observe/emitter.h"
+#include "report/emitter.h"
 
 #include <argp.h>
 #include <stdio.h>

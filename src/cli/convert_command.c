@@ -4,7 +4,7 @@
 #include "cli/output.h"
 #include "cli/run_file.h"
 #include "cli/usage.h"
-#include "observe/emitter.h"
+#include "report/emitter.h"
 #include "trace/trace.h"
 #include "trace/write_csv.h"
 

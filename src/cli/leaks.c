@@ -1,7 +1,8 @@
 #include "cli/leaks.h"
 
-#include "observe/emitter.h"
-#include "observe/human.h"
+#include "report/emitter.h"
+#include "report/human.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>

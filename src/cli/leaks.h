@@ -3,6 +3,7 @@
 #define POOLCUDA_CLI_LEAKS_H
 
 #include "cli/merge.h"
+#include "report/report.h"
 
 #include <stdio.h>
 

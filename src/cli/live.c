@@ -1,7 +1,7 @@
 #include "cli/live.h"
 
 #include "clock.h"
-#include "observe/shards.h"
+#include "counters/shards.h"
 
 #include <dirent.h>
 #include <errno.h>

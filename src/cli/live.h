@@ -1,9 +1,9 @@
-/* The processes that pool just now, as their pages say: see observe/share_folder.h. */
+/* The processes that pool just now, as their pages say: see peers/share_folder.h. */
 #ifndef POOLCUDA_CLI_LIVE_H
 #define POOLCUDA_CLI_LIVE_H
 
-#include "observe/page.h"
-#include "observe/share_folder.h"
+#include "counters/page.h"
+#include "peers/share_folder.h"
 
 #include <stdbool.h>
 #include <stddef.h>

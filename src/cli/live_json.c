@@ -1,6 +1,6 @@
 /* `poolcuda top --json`. */
 #include "cli/live_rows.h"
-#include "observe/emitter.h"
+#include "report/emitter.h"
 
 static void write_out(const char *text, size_t length, void *state) {
     fwrite(text, 1, length, state);
@@ -9,7 +9,7 @@ static void write_out(const char *text, size_t length, void *state) {
 static const char *const counter_names[STATS_COUNTERS] = {
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
-#include "observe/counters.def"
+#include "counters/counters.def"
 };
 
 static void emit_device(struct emitter *emitter, const struct live_device *device) {

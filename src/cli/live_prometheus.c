@@ -20,7 +20,7 @@ struct metric {
 static const struct metric counters[STATS_COUNTERS] = {
 #define COUNTER(field, help) {#field, help, false},
 #define GAUGE(field, help)   {#field, help, true},
-#include "observe/counters.def"
+#include "counters/counters.def"
 };
 
 static const char nanoseconds[] = "nanoseconds";

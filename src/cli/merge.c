@@ -1,6 +1,6 @@
 #include "cli/merge.h"
 
-#include "observe/saving.h"
+#include "report/saving.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,7 +123,7 @@ static void add_devices(struct stats_page *to, const struct stats_page *from) {
         take_most(&sum->peak_live, &device->peak_live);
         take_most(&sum->peak_held, &device->peak_held);
 #define DEVICE_FIGURE(name, sums, help) grow(&sum->name, &device->name);
-#include "observe/counters.def"
+#include "counters/counters.def"
     }
 }
 

@@ -5,7 +5,7 @@
 
 #include "cli/run_history.h"
 #include "cli/spread.h"
-#include "observe/page.h"
+#include "counters/page.h"
 
 /* One run, in a line. Bytes; leaked: live at the end of a run that came to its end. */
 struct merge_run {

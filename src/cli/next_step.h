@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_CLI_NEXT_STEP_H
 #define POOLCUDA_CLI_NEXT_STEP_H
 
-#include "observe/command_line.h"
+#include "command_line.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,7 @@ bool plot_write(const char *base, const struct plot_input *input, char error[OUT
 }
 #else
 #include "cli/plot_scale.h"
-#include "observe/human.h"
+#include "report/human.h"
 
 #include <math.h>
 #include <stdlib.h>

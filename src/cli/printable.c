@@ -1,6 +1,6 @@
 #include "cli/printable.h"
 
-#include "observe/emitter.h"
+#include "report/emitter.h"
 
 #include <ctype.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 
 #include "cli/replay_driver.h"
 #include "clock.h"
-#include "observe/stats.h"
+#include "counters/stats.h"
 #include "pool/policy.h"
 
 #include <errno.h>

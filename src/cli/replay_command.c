@@ -9,9 +9,9 @@
 #include "cli/size_argument.h"
 #include "cli/sweep.h"
 #include "cli/usage.h"
-#include "observe/emitter.h"
-#include "observe/human.h"
 #include "pool_options.h"
+#include "report/emitter.h"
+#include "report/human.h"
 
 #include <argp.h>
 #include <stdio.h>

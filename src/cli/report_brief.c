@@ -1,7 +1,7 @@
 #include "cli/report_brief.h"
 
-#include "observe/human.h"
-#include "observe/saving.h"
+#include "report/human.h"
+#include "report/saving.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,8 @@
 #include "cli/symbols.h"
 #include "cli/usage.h"
 #include "cli/views/views.h"
-#include "observe/emitter.h"
+#include "report/emitter.h"
+#include "report/report.h"
 
 #include <argp.h>
 #include <fts.h>

@@ -1,7 +1,7 @@
 #include "cli/report_runs.h"
 
-#include "observe/emitter.h"
-#include "observe/human.h"
+#include "report/emitter.h"
+#include "report/human.h"
 
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
 #define POOLCUDA_CLI_REPORT_SPREAD_H
 
 #include "cli/merge.h"
+#include "report/report.h"
 
 #include <stdio.h>
 

@@ -9,8 +9,9 @@
 #include "cli/run_stats.h"
 #include "cli/simulated.h"
 #include "cli/usage.h"
-#include "observe/page.h"
+#include "counters/page.h"
 #include "raw_files.h"
+#include "report/report.h"
 
 #include <argp.h>
 #include <ctype.h>

@@ -1,7 +1,8 @@
 #include "cli/run_file.h"
 
-#include "observe/emitter.h"
-#include "observe/saving.h"
+#include "report/emitter.h"
+#include "report/report.h"
+#include "report/saving.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -115,16 +116,16 @@ static void read_counters(struct reading *reading, const json_t *root, struct st
     static const char *const counters[] = {
 #define COUNTER(field, help) #field,
 #define GAUGE(field, help)   #field,
-#include "observe/counters.def"
+#include "counters/counters.def"
     };
     static const char *const reasons[] = {
 #define WAIT_REASON(name, text) #name,
-#include "observe/wait_reasons.def"
+#include "counters/wait_reasons.def"
 #undef WAIT_REASON
     };
     static const char *const routes[] = {
 #define ROUTE(name, key, text) key,
-#include "observe/routes.def"
+#include "counters/routes.def"
 #undef ROUTE
     };
     const json_t *object = json_object_get(root, "counters");

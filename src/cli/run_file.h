@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_CLI_RUN_FILE_H
 #define POOLCUDA_CLI_RUN_FILE_H
 
-#include "observe/page.h"
+#include "counters/page.h"
 
 enum run_file_kind {
     RUN_FILE_PAGE, /* *page: of a running or killed program */

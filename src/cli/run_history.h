@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_CLI_RUN_HISTORY_H
 #define POOLCUDA_CLI_RUN_HISTORY_H
 
-#include "observe/page.h"
+#include "counters/page.h"
 
 enum { RUN_COLUMNS = 64, RUN_LEVELS = 64 };
 

@@ -1,8 +1,8 @@
 #include "cli/run_stats.h"
 
 #include "cli/run_file.h"
-#include "observe/output_file.h"
-#include "observe/record_format.h"
+#include "output_file.h"
+#include "trace/record_format.h"
 
 #include <fcntl.h>
 #include <glob.h>

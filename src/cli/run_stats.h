@@ -18,7 +18,7 @@ struct figures {
     uint64_t lost_log, lost_check, lost_trace;
 };
 
-/* The files that `pattern` (observe/output_file.h) can have become, whose content is what such a
+/* The files that `pattern` (output_file.h) can have become, whose content is what such a
  * file has, and that processes which have begun since `since` have made since. A report of another
  * host's process counts by the file's time alone, since that host's clock may be another; a trace
  * does not tell its host. Free them with run_stats_destroy. */

@@ -4,8 +4,8 @@
 #include "cli/process_argument.h"
 #include "cli/timeout_argument.h"
 #include "cli/usage.h"
-#include "observe/emitter.h"
 #include "options.h"
+#include "report/emitter.h"
 
 #include <argp.h>
 #include <stdio.h>

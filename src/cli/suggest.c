@@ -1,7 +1,7 @@
 #include "cli/suggest.h"
 
 #include "cli/next_step.h"
-#include "observe/human.h"
+#include "report/human.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_CLI_SUGGEST_H
 #define POOLCUDA_CLI_SUGGEST_H
 
-#include "observe/page.h"
+#include "counters/page.h"
 
 #include <stdio.h>
 

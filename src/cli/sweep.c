@@ -4,9 +4,9 @@
 #include "cli/result_json.h"
 #include "cli/size_argument.h"
 #include "format.h"
-#include "observe/emitter.h"
-#include "observe/human.h"
 #include "pool_options.h"
+#include "report/emitter.h"
+#include "report/human.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@ bool sweep_plot(const char *base, const struct sweep *sweep, const char *title,
 #else
 #include "cli/plot_scale.h"
 #include "cli/result_json.h"
-#include "observe/human.h"
+#include "report/human.h"
 
 #include <math.h>
 #include <stdio.h>

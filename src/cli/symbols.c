@@ -1,6 +1,7 @@
 #include "cli/symbols.h"
 
 #include "cli/symbol_child.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,8 @@
 #define POOLCUDA_CLI_SYMBOLS_H
 
 #include "cli/symbol_file.h"
-#include "observe/page.h"
+#include "counters/page.h"
+#include "report/report.h"
 
 struct symbols;
 

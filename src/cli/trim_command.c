@@ -5,8 +5,8 @@
 #include "cli/size_argument.h"
 #include "cli/timeout_argument.h"
 #include "cli/usage.h"
-#include "observe/emitter.h"
-#include "observe/human.h"
+#include "report/emitter.h"
+#include "report/human.h"
 
 #include <argp.h>
 #include <stdio.h>

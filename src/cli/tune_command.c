@@ -12,9 +12,9 @@
 #include "cli/tune.h"
 #include "cli/tune_search.h"
 #include "cli/usage.h"
-#include "observe/emitter.h"
-#include "observe/human.h"
 #include "pool_options.h"
+#include "report/emitter.h"
+#include "report/human.h"
 #include "trace/bounds.h"
 
 #include <argp.h>

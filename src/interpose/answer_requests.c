@@ -1,7 +1,7 @@
 #include "interpose/answer_requests.h"
 
 #include "clock.h"
-#include "observe/own_page.h"
+#include "counters/own_page.h"
 #include "pool_options.h"
 
 /* Whether the one that asked gives up by now. It withdraws its request itself, unless it was

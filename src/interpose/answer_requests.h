@@ -1,8 +1,8 @@
-/* Requests of other processes, answered between the program's own calls: see observe/mailbox.h. */
+/* Requests of other processes, answered between the program's own calls: see peers/mailbox.h. */
 #ifndef POOLCUDA_INTERPOSE_STEER_H
 #define POOLCUDA_INTERPOSE_STEER_H
 
-#include "observe/mailbox.h"
+#include "peers/mailbox.h"
 #include "pool/pool.h"
 
 /* Answers the request that waits, or leaves it for later. may_wait: the program has just freed

@@ -1,10 +1,10 @@
 /* The public C functions but those that allocate (api_memory.c). */
 #include "poolcuda.h"
 
+#include "counters/stats.h"
 #include "interpose/hooks.h"
 #include "interpose/state.h"
 #include "interpose/surroundings.h"
-#include "observe/stats.h"
 #include "pool_options.h"
 #include "site_tag.h"
 

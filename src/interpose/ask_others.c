@@ -1,10 +1,10 @@
 #include "interpose/ask_others.h"
 
 #include "clock.h"
+#include "counters/shards.h"
 #include "interpose/answer_requests.h"
-#include "observe/mailbox.h"
-#include "observe/shards.h"
-#include "observe/share_folder.h"
+#include "peers/mailbox.h"
+#include "peers/share_folder.h"
 #include "raw_files.h"
 
 #include <stdlib.h>

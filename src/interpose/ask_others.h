@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_INTERPOSE_ASK_H
 #define POOLCUDA_INTERPOSE_ASK_H
 
-#include "observe/stats.h"
+#include "counters/stats.h"
 #include "pool/pool.h"
 
 /* pool_config's ask_others: asks every process with idle memory on the device, at once, and waits

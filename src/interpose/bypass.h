@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Tells observe of every loaded module that is bound to the loader's or the driver's own functions
- * instead of ours, as a module opened with RTLD_DEEPBIND is. Reads memory only. */
+/* Notes in the stats page every loaded module that is bound to the loader's or the driver's own
+ * functions instead of ours, as a module opened with RTLD_DEEPBIND is. Reads memory only. */
 void bypass_report(void);
 
 /* Whether any module is bound past us just now. */

@@ -1,5 +1,6 @@
 #include "interpose/caller.h"
 
+#include "counters/stats.h"
 #include "interpose/go_between.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
@@ -10,7 +11,6 @@
 #include "interpose/stack_walk.h"
 #include "lock.h"
 #include "modules.h"
-#include "observe/stats.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

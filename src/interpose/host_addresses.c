@@ -15,9 +15,9 @@
  * Only what is none is remembered, as the first address found is the last that is looked for. */
 #include "interpose/host_addresses.h"
 
+#include "counters/stats.h"
 #include "driver/cuda_api.h"
 #include "interpose/real_entries.h"
-#include "observe/stats.h"
 
 #include <errno.h>
 #include <stdatomic.h>

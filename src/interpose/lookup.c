@@ -1,6 +1,7 @@
 /* Lookups of driver functions by name: dlsym and both forms of cuGetProcAddress. The real lookup is
  * made first; only what it found is replaced, and only by a hook of exactly that form. */
 #include "interpose/lookup.h"
+#include "counters/stats.h"
 #include "interpose/absent.h"
 #include "interpose/caller.h"
 #include "interpose/entry_points.h"
@@ -9,7 +10,6 @@
 #include "interpose/own_object.h"
 #include "interpose/state.h"
 #include "interpose/symbol_order.h"
-#include "observe/stats.h"
 
 /* Whether a lookup found the driver's own function. A program without CUDA looks up names that
  * begin with "cu", too (curl_version, cuserid): it must not start the library, which reads the

@@ -5,7 +5,7 @@
 
 #include "call_site.h"
 #include "driver/cuda_api.h"
-#include "observe/recorder.h"
+#include "trace/recorder.h"
 
 /* The ordinal of the current context's device. To be called once the driver is in use. */
 int record_device(void);

@@ -1,6 +1,6 @@
 #include "interpose/rights.h"
 
-#include "observe/auxiliary.h"
+#include "auxiliary.h"
 #include "options.h"
 
 static bool lent;

@@ -3,6 +3,7 @@
  * initialisation, error state and callbacks. */
 #include "interpose/runtime_hooks.h"
 
+#include "counters/stats.h"
 #include "interpose/caller.h"
 #include "interpose/go_between.h"
 #include "interpose/image.h"
@@ -10,7 +11,6 @@
 #include "interpose/own_object.h"
 #include "interpose/state.h"
 #include "modules.h"
-#include "observe/stats.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,5 +1,7 @@
 #include "interpose/state.h"
 
+#include "counters/page_file.h"
+#include "counters/stats.h"
 #include "format.h"
 #include "interpose/ask_others.h"
 #include "interpose/bypass.h"
@@ -9,13 +11,13 @@
 #include "interpose/loader.h"
 #include "interpose/rights.h"
 #include "interpose/surroundings.h"
-#include "observe/output_file.h"
-#include "observe/own_page.h"
-#include "observe/page_file.h"
-#include "observe/recorder.h"
-#include "observe/shortage.h"
-#include "observe/stats.h"
+#include "output_file.h"
+#include "peers/own_open.h"
 #include "pool_options.h"
+#include "report/own_report.h"
+#include "report/report.h"
+#include "report/shortage.h"
+#include "trace/recorder.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
 #include "interpose/surroundings.h"
 
+#include "counters/own_page.h"
 #include "format.h"
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
@@ -7,7 +8,6 @@
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
 #include "modules.h"
-#include "observe/own_page.h"
 #include "tools.h"
 
 #include <link.h>

@@ -4,7 +4,7 @@
 #include "order/noted.h"
 
 #include "clock.h"
-#include "observe/stats.h"
+#include "counters/stats.h"
 #include "planted.h"
 #include "thread_marks.h"
 

@@ -108,7 +108,7 @@ static const struct {
     enum cache_sum sum;
 } merged[] = {
 #define MERGED_COUNTER(field, sum, help) {STATS_##field, SUM_##sum},
-#include "observe/counters.def"
+#include "counters/counters.def"
 };
 
 /* Merges the sums, which hold when all caches' are there. Readers of the stats page have them from

@@ -4,9 +4,9 @@
 #define POOLCUDA_POOL_CONTEXT_H
 
 #include "blocks/block.h"
+#include "counters/stats.h"
 #include "driver/cuda_api.h"
 #include "keep/keeper.h"
-#include "observe/stats.h"
 #include "pool/address_index.h"
 #include "pool/pool.h"
 
@@ -24,7 +24,7 @@ enum cache_sum {
     CACHE_SUMS_OF_SHARD = STATS_SHARD_SUMS - 1, /* these have the first numbers */
 #define SHARD_SUM(sum, what)
 #define CACHE_SUM(sum, what) SUM_##sum,
-#include "observe/counters.def"
+#include "counters/counters.def"
     CACHE_SUMS
 };
 
@@ -62,7 +62,7 @@ struct device {
     uint64_t total;   /* bytes: cuDeviceTotalMem; of no device, config.host_memory */
     uint8_t uuid[STATS_UUID];
 #define DEVICE_FIGURE(name, sums, help) uint64_t name;
-#include "observe/counters.def"
+#include "counters/counters.def"
     uint64_t over_size, peak_in_use, peak_live, peak_held;
     uint64_t frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */

@@ -55,7 +55,7 @@ void pool_destroy(struct pool *pool) {
     LIST_FOREACH (device, &pool->devices, link)
         if (device->stats) { /* which say from now on what other pools have of it */
 #define DEVICE_FIGURE(name, sums, help) stats_grow(&device->stats->name, 0 - device->name);
-#include "observe/counters.def"
+#include "counters/counters.def"
         }
     drop_everything(pool);
     pool_unlock(pool);

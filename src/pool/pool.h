@@ -52,10 +52,10 @@
 
 #include "blocks/kind.h"
 #include "call_site.h"
+#include "counters/stats.h"
 #include "driver/driver.h"
-#include "observe/shortage.h"
-#include "observe/stats.h"
 #include "option_columns.h"
+#include "report/shortage.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

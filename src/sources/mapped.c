@@ -1,7 +1,7 @@
 #include "sources/mapped.h"
 
+#include "counters/stats.h"
 #include "lock.h"
-#include "observe/stats.h"
 #include "sizes.h"
 
 #include <stdlib.h>

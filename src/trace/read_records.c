@@ -1,5 +1,5 @@
-/* Our own format, as the library writes it: observe/record_format.h. */
-#include "observe/record_format.h"
+/* Our own format, as the library writes it: trace/record_format.h. */
+#include "trace/record_format.h"
 
 #include "trace/reader.h"
 

@@ -1,8 +1,8 @@
 /* Reading a trace: which format it has, and what all formats do alike. */
 #include "trace/reader.h"
 
-#include "observe/record_format.h"
 #include "trace/fields.h"
+#include "trace/record_format.h"
 
 #include <stdarg.h>
 #include <stdio.h>

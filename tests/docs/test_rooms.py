@@ -28,7 +28,7 @@ def test_the_table_of_rooms_in_the_document_is_made_from_the_list(looked):
     assert page == made, "run tests/docs/rooms.py --write"
 
 
-@pytest.mark.parametrize("use", [("observe/stats.c", "pool/malloc.c"), ("pool/free.c", "interpose/state.h"),
+@pytest.mark.parametrize("use", [("counters/stats.c", "pool/malloc.c"), ("pool/free.c", "interpose/state.h"),
                                  ("keep/site.c", "pool/internal.h")])
 def test_a_use_without_an_arrow_is_reported_with_both_files(looked, use):
     message, = told(looked, added={use})
@@ -44,8 +44,8 @@ def test_a_breach_that_is_gone_must_leave_the_list(looked):
 
 
 def test_an_arrow_that_nothing_uses_must_leave_the_list(looked):
-    all_of_it = {(one, other) for one, other in looked[1] if one.startswith("trace/") and other.startswith("observe/")}
-    assert told(looked, removed=all_of_it) == ["src/rooms.txt: trace uses observe: nothing does so, take the line out"]
+    all_of_it = {(one, other) for one, other in looked[1] if one.startswith("trace/") and other.startswith("output_file")}
+    assert told(looked, removed=all_of_it) == ["src/rooms.txt: trace uses output_file: nothing does so, take the line out"]
 
 
 def test_more_files_in_cycles_fail_and_so_do_fewer_until_the_number_is_lowered(looked):
@@ -61,10 +61,10 @@ def test_a_file_in_no_room_is_reported(looked):
     assert told(looked, added={("news.c", "lock.h")}) == ["news.c: in no room of src/rooms.txt"]
 
 
-@pytest.mark.parametrize("line", ["  uses pool", "  uses pool:", "  breach observe/stats.c", "files in cycles: few"])
+@pytest.mark.parametrize("line", ["  uses pool", "  uses pool:", "  breach counters/stats.c", "files in cycles: few"])
 def test_a_line_without_its_reason_or_its_number_is_refused(line):
     with pytest.raises(ValueError, match="expected room, uses with a reason"):
-        rooms.Rooms(f"room observe = observe/: counters\n{line}\n")
+        rooms.Rooms(f"room counters = counters/: what is counted\n{line}\n")
 
 
 def test_cycles_are_found_through_other_files_and_not_where_there_are_none():

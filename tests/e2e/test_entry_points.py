@@ -159,7 +159,7 @@ def test_no_code_asks_for_a_functions_name():
     """A call's name is for messages; what the function does is in the columns. Of a function that the table does not have
     only its name is known: unknown.c."""
     found = {}
-    for folder in ("src/interpose", "src/pool", "src/blocks", "src/keep", "src/sources", "src/check", "src/observe"):
+    for folder in ("src/interpose", "src/pool", "src/blocks", "src/keep", "src/sources", "src/check", "src/counters", "src/peers", "src/report", "src/trace"):
         for path in sorted((ROOT / folder).glob("*.[ch]")):
             if str(path.relative_to(ROOT)) not in BY_NAME and (hit := asked_name(read(path))):
                 found[path.name] = hit

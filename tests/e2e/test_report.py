@@ -375,6 +375,6 @@ def test_every_field_of_the_json_is_described(record):
     kinds = {"counters.def": r'\w*(?:COUNTER|GAUGE)\((\w+), (?:[^"]+, )?', "wait_reasons.def": r'WAIT_REASON\((\w+), ',
              "routes.def": r'ROUTE\(\w+, "(\w+)", '}
     for table, row in kinds.items():
-        rows = re.findall(rf'^{row}"(.*)"\)$', (ROOT / "src/observe" / table).read_text(), re.M)
+        rows = re.findall(rf'^{row}"(.*)"\)$', (ROOT / "src/counters" / table).read_text(), re.M)
         text = (ROOT / "docs/reports.md").read_text()
         assert rows and all(f"| `{name}` | {meaning} |\n" in text for name, meaning in rows), table

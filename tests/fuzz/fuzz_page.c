@@ -1,7 +1,8 @@
 /* The readers of stats pages on any file: what they accept can be reported and shown without
  * reading outside, and what `poolcuda top` shows is harmless to a terminal. */
 #include "cli/live_rows.h"
-#include "observe/page.h"
+#include "counters/page.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

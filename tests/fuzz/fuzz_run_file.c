@@ -2,6 +2,7 @@
  * reading outside. */
 #include "cli/merge.h"
 #include "cli/run_file.h"
+#include "report/report.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The readers of traces on any file: what they accept keeps what a trace promises and can be
  * written and read again, and what they refuse is told in one harmless line. */
-#include "observe/record_format.h"
+#include "trace/record_format.h"
 #include "trace/trace.h"
 #include "trace/write_csv.h"
 

@@ -5,11 +5,11 @@
 
 #include "interpose/given_addresses.h"
 
+#include "counters/stats.h"
 #include "interpose/host_addresses.h"
 #include "interpose/launch_arguments.h"
 #include "interpose/loader.h"
 #include "interpose/real_entries.h"
-#include "observe/stats.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCE, SIMULATED = ROOT / "src", ROOT / "subprojects/simcuda"
 # The lock that is meant by "Lock held." in a folder, or in a file; elsewhere the comment names it: "LOCK_POOL held."
 LOCKS = {"src/pool": "LOCK_POOL", "src/keep": "LOCK_POOL", "src/sources": "LOCK_POOL", "src/check": "LOCK_CHECK", "src/order": "LOCK_ORDER",
-         "src/observe/recorder": "LOCK_RECORDER", "subprojects/simcuda/driver": "sim"}
+         "src/trace/recorder": "LOCK_RECORDER", "subprojects/simcuda/driver": "sim"}
 # Without locks of such kinds, or where they are described.
 LEFT_OUT = [SOURCE / "cli", SOURCE / "trace", SOURCE / "lock.h", SOURCE / "lock_check.c", SIMULATED / "tests"]
 NAMED = r"(?P<lock>\b[Ll]ock|\bLOCK_[A-Z]+)"

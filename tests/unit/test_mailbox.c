@@ -7,7 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "observe/mailbox.h"
+#include "peers/mailbox.h"
 
 #include <pthread.h>
 #include <stdio.h>

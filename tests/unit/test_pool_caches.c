@@ -1,5 +1,5 @@
 /* Threads' caches: what they keep is the pool's all the same, whoever wants it. */
-#include "observe/own_page.h"
+#include "peers/own_open.h"
 #include "pool/cache_quick.h"
 #include "pool_test.h"
 

@@ -1,6 +1,6 @@
 /* Contexts and devices, forks, host memory that runs out, many steps and many threads. */
-#include "observe/own_page.h"
 #include "order/may_owe.h"
+#include "peers/own_open.h"
 #include "pool_test.h"
 
 #include <pthread.h>

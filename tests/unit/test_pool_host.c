@@ -1,6 +1,6 @@
 /* Pinned host memory in the pool: kept apart from device memory and by its flags, bounded by the
  * machine's memory, and reused only when no work can touch it any more. */
-#include "observe/own_page.h"
+#include "peers/own_open.h"
 #include "pool_test.h"
 
 #include <string.h>

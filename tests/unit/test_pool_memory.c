@@ -1,5 +1,5 @@
 /* Frees, bounds on idle memory, and running out of it. */
-#include "observe/own_page.h"
+#include "peers/own_open.h"
 #include "pool_test.h"
 
 static void a_free_waits_for_the_context(void **state) {

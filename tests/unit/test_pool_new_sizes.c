@@ -1,7 +1,7 @@
 /* Misses of sizes larger than any before: each finds a block idle that does not fit, and is too
  * much beside another. The thread's cache gives it back by itself, as the long way would. For sizes
  * smaller than any before the long way is taken. */
-#include "observe/own_page.h"
+#include "peers/own_open.h"
 #include "pool/cache_quick.h"
 #include "pool_test.h"
 

@@ -1,5 +1,5 @@
 /* What several threads do in caches of their own (pool/cache.h), in an order that the test sets. */
-#include "observe/own_page.h"
+#include "peers/own_open.h"
 #include "pool_test.h"
 
 #include <semaphore.h>

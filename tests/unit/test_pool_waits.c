@@ -1,6 +1,6 @@
 /* What becomes of the wait that belongs to a free: made at once, owed and paid, or a fence instead;
  * and the gate that keeps the pool's own calls out of stream captures. */
-#include "observe/own_page.h"
+#include "peers/own_open.h"
 #include "pool_test.h"
 
 #include <pthread.h>

@@ -7,9 +7,9 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "observe/recorder.h"
-#include "observe/stats.h"
+#include "counters/stats.h"
 #include "site_tag.h"
+#include "trace/recorder.h"
 #include "trace/trace.h"
 
 #include <stdio.h>

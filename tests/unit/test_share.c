@@ -11,10 +11,13 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "counters/own_page.h"
+#include "counters/page.h"
 #include "lock.h"
-#include "observe/own_page.h"
-#include "observe/page.h"
-#include "observe/share_folder.h"
+#include "peers/own_open.h"
+#include "peers/share_folder.h"
+#include "report/own_report.h"
+#include "report/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,9 +7,11 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "counters/page.h"
 #include "lock.h"
-#include "observe/own_page.h"
-#include "observe/page.h"
+#include "peers/own_open.h"
+#include "report/own_report.h"
+#include "report/report.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "observe/record_format.h"
+#include "trace/record_format.h"
 #include "trace/trace.h"
 #include "trace/write_csv.h"
 

@@ -3,7 +3,8 @@
 #include "cli/views/html_page.h"
 #include "cli/views/stack.h"
 
-#include "observe/emitter.h"
+#include "report/emitter.h"
+#include "report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,12 +98,12 @@ static bool write_rest(FILE *file, const struct view_input *input) {
     emit_runs(emitter, input);
     emitter_open(emitter, "reasons", '{');
 #define WAIT_REASON(name, text) emitter_string(emitter, #name, text);
-#include "observe/wait_reasons.def"
+#include "counters/wait_reasons.def"
 #undef WAIT_REASON
     emitter_close(emitter, '}');
     emitter_open(emitter, "counters", '{');
 #define COUNTER(field, help) emitter_string(emitter, #field, help);
-#include "observe/counters.def"
+#include "counters/counters.def"
     emitter_close(emitter, '}');
     emitter_open(emitter, "stacks", '[');
     for (size_t i = 0; i < input->count; i++)

@@ -2,7 +2,7 @@
  * over time, a process for each run. Times are microseconds since the first run began. */
 #include "cli/views/stack.h"
 
-#include "observe/emitter.h"
+#include "report/emitter.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * a site is a sample. */
 #include "cli/views/stack.h"
 
-#include "observe/emitter.h"
+#include "report/emitter.h"
 
 #include <stdlib.h>
 #include <string.h>

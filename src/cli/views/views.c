@@ -1,7 +1,7 @@
 #include "cli/views/views.h"
 
 #include "cli/output.h"
-#include "observe/emitter.h"
+#include "report/emitter.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -5,7 +5,7 @@
 
 #include "cli/merge.h"
 #include "cli/symbols.h"
-#include "observe/page.h"
+#include "counters/page.h"
 
 #include <stdio.h>
 

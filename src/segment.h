@@ -1,0 +1,26 @@
+/* Memory that several processes map, by its number: a segment of System V.
+ *
+ * Nobody can make it shorter, so that none who maps it can be ended by SIGBUS, as one can who maps
+ * a file. It needs no descriptor and no file system; other users cannot map it. Bare system calls,
+ * as in raw_files.h. */
+#ifndef POOLCUDA_SEGMENT_H
+#define POOLCUDA_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Makes and maps one, zeroed; memory is taken where it is touched. NULL: not possible. It is to be
+ * unmapped by munmap. */
+void *segment_make(size_t size, int *number);
+
+/* Maps one that `owner` has made, of at least this size, until segment_leave. A child that is
+ * forked meanwhile does not have it. NULL: there is none, or it is closed to this user. */
+void *segment_join(int number, size_t size, bool writable, uint32_t owner);
+void segment_leave(void *segment, size_t size);
+
+/* Has it end with the last process that maps it; without this it stays until the machine's end. It
+ * can be joined for as long as it is there. */
+void segment_let_end(int number);
+
+#endif
