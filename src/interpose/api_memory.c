@@ -1,5 +1,4 @@
 /* The public functions that allocate and free, for frameworks that take an allocator. */
-#include "interpose/answer_requests.h"
 #include "interpose/caller.h"
 #include "interpose/checked.h"
 #include "interpose/hooks.h"
@@ -7,6 +6,7 @@
 #include "interpose/runtime_hooks.h"
 #include "interpose/state.h"
 #include "interpose/surroundings.h"
+#include "peers/answer_requests.h"
 #include "poolcuda.h"
 #include "site_tag.h"
 

@@ -3,12 +3,12 @@
  * about pointers in pointer_hooks.c. */
 #include "interpose/driver_hooks.h"
 
-#include "interpose/answer_requests.h"
 #include "interpose/beyond.h"
 #include "interpose/checked.h"
 #include "interpose/given_addresses.h"
 #include "interpose/record.h"
 #include "interpose/surroundings.h"
+#include "peers/answer_requests.h"
 #include "pool/cache_quick.h"
 
 /* As the hook does, while calls are recorded. */

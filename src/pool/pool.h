@@ -55,7 +55,7 @@
 #include "counters/stats.h"
 #include "driver/driver.h"
 #include "option_columns.h"
-#include "report/shortage.h"
+#include "pool/shortage_report.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

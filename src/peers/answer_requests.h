@@ -1,6 +1,6 @@
 /* Requests of other processes, answered between the program's own calls: see peers/mailbox.h. */
-#ifndef POOLCUDA_INTERPOSE_STEER_H
-#define POOLCUDA_INTERPOSE_STEER_H
+#ifndef POOLCUDA_PEERS_STEER_H
+#define POOLCUDA_PEERS_STEER_H
 
 #include "peers/mailbox.h"
 #include "pool/pool.h"

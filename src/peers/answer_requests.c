@@ -1,4 +1,4 @@
-#include "interpose/answer_requests.h"
+#include "peers/answer_requests.h"
 
 #include "clock.h"
 #include "counters/own_page.h"

@@ -1,8 +1,8 @@
-#include "interpose/ask_others.h"
+#include "peers/ask_others.h"
 
 #include "clock.h"
 #include "counters/shards.h"
-#include "interpose/answer_requests.h"
+#include "peers/answer_requests.h"
 #include "peers/mailbox.h"
 #include "peers/share_folder.h"
 #include "raw_files.h"

@@ -1,7 +1,7 @@
 /* Processes that share a GPU help each other: who is out of memory asks the others of its user for
  * what they hold idle. */
-#ifndef POOLCUDA_INTERPOSE_ASK_H
-#define POOLCUDA_INTERPOSE_ASK_H
+#ifndef POOLCUDA_PEERS_ASK_H
+#define POOLCUDA_PEERS_ASK_H
 
 #include "counters/stats.h"
 #include "pool/pool.h"
