@@ -8,7 +8,7 @@
 #ifndef POOLCUDA_SITE_TAG_H
 #define POOLCUDA_SITE_TAG_H
 
-#include "call_site.h"
+#include "base/call_site.h"
 #include "thread_marks.h"
 
 #include <stdbool.h>

@@ -3,8 +3,8 @@
 #ifndef POOLCUDA_BLOCKS_BLOCK_H
 #define POOLCUDA_BLOCKS_BLOCK_H
 
-#include "call_site.h"
-#include "hash.h"
+#include "base/call_site.h"
+#include "base/hash.h"
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>

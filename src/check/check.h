@@ -12,8 +12,8 @@
 #ifndef POOLCUDA_CHECK_CHECK_H
 #define POOLCUDA_CHECK_CHECK_H
 
-#include "call_site.h"
-#include "option_columns.h"
+#include "base/call_site.h"
+#include "options/option_columns.h"
 #include "pool/pool.h"
 
 struct check;
@@ -22,7 +22,7 @@ struct check_config {
     /* What users may set: the fields that options.def names, and says what they mean. */
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_CHECK_##when(OPTION_TYPE_##type field;)
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 
     bool after_launches;           /* wait after each launch, and verify everything */

@@ -1,7 +1,7 @@
 /* The contexts in which blocks are checked. */
 #include "check/internal.h"
 
-#include "futex.h"
+#include "base/futex.h"
 
 #include <stdlib.h>
 

@@ -8,9 +8,9 @@
  * blocks their zones, behind which the program's later work comes. */
 #include "check/internal.h"
 
+#include "base/format.h"
 #include "check/kernel_ptx.h"
 #include "counters/stats.h"
-#include "format.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 #ifndef POOLCUDA_CHECK_INTERNAL_H
 #define POOLCUDA_CHECK_INTERNAL_H
 
+#include "base/lock.h"
+#include "base/output_file.h"
 #include "check/check.h"
 #include "check/kernel.h"
-#include "lock.h"
-#include "output_file.h"
 
 #include <bsd/sys/queue.h>
 #include <bsd/sys/tree.h>

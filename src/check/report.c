@@ -2,12 +2,12 @@
  * report, so that those of several threads do not mix. */
 #include "check/internal.h"
 
+#include "base/format.h"
+#include "base/modules.h"
+#include "base/output_file.h"
+#include "base/text.h"
 #include "counters/stats.h"
-#include "format.h"
-#include "modules.h"
-#include "output_file.h"
 #include "site_tag.h"
-#include "text.h"
 
 #include <signal.h>
 #include <string.h>

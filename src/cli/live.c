@@ -1,6 +1,6 @@
 #include "cli/live.h"
 
-#include "clock.h"
+#include "base/clock.h"
 #include "counters/shards.h"
 
 #include <dirent.h>

@@ -3,7 +3,7 @@
 #include "cli/commands.h"
 #include "cli/option_rows.h"
 #include "cli/option_values.h"
-#include "options.h"
+#include "options/options.h"
 
 #include <ctype.h>
 #include <stdio.h>

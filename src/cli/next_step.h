@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_CLI_NEXT_STEP_H
 #define POOLCUDA_CLI_NEXT_STEP_H
 
-#include "command_line.h"
+#include "base/command_line.h"
 
 #include <stdio.h>
 

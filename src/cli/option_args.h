@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_CLI_OPTION_ARGS_H
 #define POOLCUDA_CLI_OPTION_ARGS_H
 
-#include "options.h"
+#include "options/options.h"
 
 #include <argp.h>
 

@@ -1,7 +1,7 @@
 /* poolcuda options: lists the option table, for a terminal or for the docs. */
 #include "cli/commands.h"
 #include "cli/option_values.h"
-#include "options.h"
+#include "options/options.h"
 
 #include <argp.h>
 #include <stdio.h>

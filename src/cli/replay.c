@@ -1,7 +1,7 @@
 #include "cli/replay.h"
 
+#include "base/clock.h"
 #include "cli/replay_driver.h"
-#include "clock.h"
 #include "counters/stats.h"
 #include "pool/policy.h"
 

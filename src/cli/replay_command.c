@@ -9,7 +9,7 @@
 #include "cli/size_argument.h"
 #include "cli/sweep.h"
 #include "cli/usage.h"
-#include "pool_options.h"
+#include "options/pool_options.h"
 #include "report/emitter.h"
 #include "report/human.h"
 

@@ -1,7 +1,7 @@
 #include "cli/replay_driver.h"
 
+#include "base/format.h"
 #include "cli/simulated.h"
-#include "format.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* poolcuda run: starts a program under libpoolcuda.so and tells what to type next. */
+#include "base/raw_files.h"
 #include "cli/child.h"
 #include "cli/commands.h"
 #include "cli/installed.h"
@@ -10,7 +11,6 @@
 #include "cli/simulated.h"
 #include "cli/usage.h"
 #include "counters/page.h"
-#include "raw_files.h"
 #include "report/report.h"
 
 #include <argp.h>

@@ -1,7 +1,7 @@
 #include "cli/run_stats.h"
 
+#include "base/output_file.h"
 #include "cli/run_file.h"
-#include "output_file.h"
 #include "trace/record_format.h"
 
 #include <fcntl.h>

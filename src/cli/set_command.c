@@ -4,7 +4,7 @@
 #include "cli/process_argument.h"
 #include "cli/timeout_argument.h"
 #include "cli/usage.h"
-#include "options.h"
+#include "options/options.h"
 #include "report/emitter.h"
 
 #include <argp.h>

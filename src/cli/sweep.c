@@ -1,10 +1,10 @@
 #include "cli/sweep.h"
 
+#include "base/format.h"
 #include "cli/option_args.h"
 #include "cli/result_json.h"
 #include "cli/size_argument.h"
-#include "format.h"
-#include "pool_options.h"
+#include "options/pool_options.h"
 #include "report/emitter.h"
 #include "report/human.h"
 
@@ -14,8 +14,8 @@
 
 static const char *const presets[] = {
 #define PRESET(name, options, help) name,
-#include "presets.def"
-#include "sizes.h"
+#include "base/sizes.h"
+#include "options/presets.def"
 #undef PRESET
 };
 enum { PRESETS = sizeof presets / sizeof presets[0] };

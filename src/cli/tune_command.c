@@ -12,7 +12,7 @@
 #include "cli/tune.h"
 #include "cli/tune_search.h"
 #include "cli/usage.h"
-#include "pool_options.h"
+#include "options/pool_options.h"
 #include "report/emitter.h"
 #include "report/human.h"
 #include "trace/bounds.h"

@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_COUNTERS_FIGURES_H
 #define POOLCUDA_COUNTERS_FIGURES_H
 
-#include "call_site.h"
+#include "base/call_site.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

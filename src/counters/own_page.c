@@ -2,12 +2,12 @@
  */
 #include "counters/own_page_parts.h"
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/format.h"
+#include "base/lock.h"
+#include "base/raw_files.h"
 #include "counters/page_file.h"
 #include "counters/shards.h"
-#include "format.h"
-#include "lock.h"
-#include "raw_files.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -2,9 +2,9 @@
  * waits, and ways past us. */
 #include "counters/own_page_parts.h"
 
-#include "by_pointer.h"
-#include "lock.h"
-#include "modules.h"
+#include "base/by_pointer.h"
+#include "base/lock.h"
+#include "base/modules.h"
 
 #include <string.h>
 

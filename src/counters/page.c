@@ -1,8 +1,8 @@
 /* Reads a stats page from a file. */
 #include "counters/page.h"
 
+#include "base/segment.h"
 #include "counters/shards.h"
-#include "segment.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #ifndef POOLCUDA_COUNTERS_PAGE_H
 #define POOLCUDA_COUNTERS_PAGE_H
 
-#include "command_line.h"
+#include "base/command_line.h"
 #include "counters/stats.h"
 
 enum {

@@ -1,9 +1,9 @@
 #include "counters/page_file.h"
 
+#include "base/format.h"
+#include "base/output_file.h"
+#include "base/raw_files.h"
 #include "counters/page.h"
-#include "format.h"
-#include "output_file.h"
-#include "raw_files.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 #include "counters/stats.h"
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/lock.h"
 #include "counters/own_page_parts.h"
 #include "counters/page_file.h"
 #include "counters/shards.h"
-#include "lock.h"
 #include "site_tag.h"
 
 #include <string.h>

@@ -1,10 +1,10 @@
 #include "interpose/absent.h"
 
-#include "format.h"
+#include "base/format.h"
+#include "base/modules.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
-#include "modules.h"
 
 #include <dlfcn.h>
 #include <link.h>

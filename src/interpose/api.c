@@ -5,7 +5,7 @@
 #include "interpose/hooks.h"
 #include "interpose/state.h"
 #include "interpose/surroundings.h"
-#include "pool_options.h"
+#include "options/pool_options.h"
 #include "site_tag.h"
 
 #include <string.h>
@@ -96,7 +96,7 @@ static const struct limit_row {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_API_##when([LIMIT_##when] = {UNIT_##when, OPTION_INDEX_##field, POOL_SET_##field,    \
                                            offsetof(struct pool_config, field)}, )
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 };
 

@@ -1,11 +1,11 @@
 #include "interpose/bypass.h"
 
+#include "base/modules.h"
 #include "counters/own_page.h"
 #include "counters/stats.h"
 #include "interpose/image.h"
 #include "interpose/own_object.h"
 #include "interpose/real_entries.h"
-#include "modules.h"
 
 #include <string.h>
 

@@ -1,5 +1,7 @@
 #include "interpose/caller.h"
 
+#include "base/lock.h"
+#include "base/modules.h"
 #include "counters/stats.h"
 #include "interpose/go_between.h"
 #include "interpose/image.h"
@@ -9,8 +11,6 @@
 #include "interpose/runtime_symbols.h"
 #include "interpose/site_words.h"
 #include "interpose/stack_walk.h"
-#include "lock.h"
-#include "modules.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

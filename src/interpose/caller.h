@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_INTERPOSE_CALLER_H
 #define POOLCUDA_INTERPOSE_CALLER_H
 
-#include "call_site.h"
+#include "base/call_site.h"
 #include "interpose/loader.h"
 #include "interpose/own_stack.h"
 #include "interpose/site_words.h"

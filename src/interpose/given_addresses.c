@@ -1,8 +1,8 @@
 #include "interpose/given_addresses.h"
 
+#include "base/planted.h"
 #include "interpose/host_addresses.h"
 #include "interpose/launch_arguments.h"
-#include "planted.h"
 
 #include <stddef.h>
 

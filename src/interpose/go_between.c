@@ -1,10 +1,10 @@
 #include "interpose/go_between.h"
 
+#include "base/lock.h"
 #include "interpose/function_name.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/runtime_symbols.h"
-#include "lock.h"
 
 #include <stdlib.h>
 #include <string.h>

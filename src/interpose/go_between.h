@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_INTERPOSE_GO_BETWEEN_H
 #define POOLCUDA_INTERPOSE_GO_BETWEEN_H
 
-#include "modules.h"
+#include "base/modules.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "interpose/host_memory.h"
 
-#include "raw_read.h"
+#include "base/raw_read.h"
 
 #include <sys/sysinfo.h>
 

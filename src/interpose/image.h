@@ -4,7 +4,7 @@
 #ifndef POOLCUDA_INTERPOSE_IMAGE_H
 #define POOLCUDA_INTERPOSE_IMAGE_H
 
-#include "modules.h"
+#include "base/modules.h"
 
 #include <link.h>
 #include <stdbool.h>

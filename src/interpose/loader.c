@@ -1,8 +1,8 @@
 #include "interpose/loader.h"
 
+#include "base/modules.h"
 #include "interpose/image.h"
 #include "interpose/own_object.h"
-#include "modules.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

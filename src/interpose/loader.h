@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_INTERPOSE_LOADER_H
 #define POOLCUDA_INTERPOSE_LOADER_H
 
-#include "lock.h"
+#include "base/lock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,9 +4,9 @@
  * just now (in a stream's callback it does not, nor after a kernel's fault). What the pool knows
  * decides what it is asked about, and corrects what it says: natively an idle block does not exist,
  * nor what lies beyond the program's own request. */
+#include "base/planted.h"
 #include "interpose/checked.h"
 #include "interpose/driver_hooks.h"
-#include "planted.h"
 
 struct place {
     enum pool_pointer_state state;

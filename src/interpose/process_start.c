@@ -6,14 +6,14 @@
  * so ours is the last to prepare and the first to come afterwards. That is the one who registers
  * first, which we do before any other constructor runs: the object is linked with -z initfirst.
  * (With a glibc before 2.34 libpthread is linked so as well, and only one of the two counts.) */
-#include "command_line.h"
+#include "base/command_line.h"
+#include "base/output_file.h"
 #include "interpose/absent.h"
 #include "interpose/own_stack.h"
 #include "interpose/rights.h"
 #include "interpose/state.h"
 #include "interpose/stubs.h"
 #include "interpose/symbol_order.h"
-#include "output_file.h"
 
 #include <errno.h>
 #include <pthread.h>

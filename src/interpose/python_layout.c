@@ -1,8 +1,8 @@
 #include "interpose/python_layout.h"
 
+#include "base/lock.h"
 #include "interpose/image.h"
 #include "interpose/safe_read.h"
-#include "lock.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_INTERPOSE_PYTHON_LAYOUT_H
 #define POOLCUDA_INTERPOSE_PYTHON_LAYOUT_H
 
-#include "modules.h"
+#include "base/modules.h"
 
 #include <stdbool.h>
 #include <stdint.h>

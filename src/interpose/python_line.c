@@ -1,11 +1,11 @@
 #include "interpose/python_line.h"
 
-#include "format.h"
+#include "base/format.h"
+#include "base/lock.h"
 #include "interpose/image.h"
 #include "interpose/python_layout.h"
 #include "interpose/python_line_table.h"
 #include "interpose/safe_read.h"
-#include "lock.h"
 
 #include <pthread.h>
 #include <stdbool.h>

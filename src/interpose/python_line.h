@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_INTERPOSE_PYTHON_LINE_H
 #define POOLCUDA_INTERPOSE_PYTHON_LINE_H
 
-#include "modules.h"
+#include "base/modules.h"
 #include "site_tag.h"
 
 #include <stdint.h>

@@ -1,10 +1,10 @@
 #include "interpose/real_entries.h"
 
+#include "base/modules.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
 #include "interpose/symbol_order.h"
-#include "modules.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_INTERPOSE_RECORD_H
 #define POOLCUDA_INTERPOSE_RECORD_H
 
-#include "call_site.h"
+#include "base/call_site.h"
 #include "driver/cuda_api.h"
 #include "trace/recorder.h"
 

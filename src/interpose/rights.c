@@ -1,7 +1,7 @@
 #include "interpose/rights.h"
 
-#include "auxiliary.h"
-#include "options.h"
+#include "base/auxiliary.h"
+#include "options/options.h"
 
 static bool lent;
 

@@ -3,6 +3,7 @@
  * initialisation, error state and callbacks. */
 #include "interpose/runtime_hooks.h"
 
+#include "base/modules.h"
 #include "counters/stats.h"
 #include "interpose/caller.h"
 #include "interpose/go_between.h"
@@ -10,7 +11,6 @@
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
 #include "interpose/state.h"
-#include "modules.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 #include "interpose/runtime_symbols.h"
 
-#include "raw_files.h"
+#include "base/raw_files.h"
 
 #include <elf.h>
 #include <link.h>

@@ -1,7 +1,7 @@
 #include "interpose/site_words.h"
 
+#include "base/lock.h"
 #include "interpose/stack_walk.h"
-#include "lock.h"
 
 uintptr_t site_words_read(const struct site_words *words, uintptr_t frame) {
     for (int i = 0; i < SITE_PLACES; i++) {

@@ -11,7 +11,7 @@
  * locks would never be dropped. */
 #include "interpose/small_libc.h"
 
-#include "by_pointer.h"
+#include "base/by_pointer.h"
 
 #include <errno.h>
 #include <fcntl.h>

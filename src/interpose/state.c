@@ -1,8 +1,9 @@
 #include "interpose/state.h"
 
+#include "base/format.h"
+#include "base/output_file.h"
 #include "counters/page_file.h"
 #include "counters/stats.h"
-#include "format.h"
 #include "interpose/bypass.h"
 #include "interpose/go_between.h"
 #include "interpose/hooks.h"
@@ -10,10 +11,9 @@
 #include "interpose/loader.h"
 #include "interpose/rights.h"
 #include "interpose/surroundings.h"
-#include "output_file.h"
+#include "options/pool_options.h"
 #include "peers/ask_others.h"
 #include "peers/own_open.h"
-#include "pool_options.h"
 #include "report/own_report.h"
 #include "report/report.h"
 #include "report/shortage.h"
@@ -198,7 +198,7 @@ static void create_check(struct pool *created) {
     const struct check_config config = {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_CHECK_##when(.field = options.field, )
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
         .after_launches = options.check == CHECK_WORD_SYNC,
         .say = say,

@@ -3,7 +3,7 @@
 #define POOLCUDA_INTERPOSE_STATE_H
 
 #include "check/check.h"
-#include "options.h"
+#include "options/options.h"
 #include "pool/inside.h"
 #include "pool/pool.h"
 #include "thread_marks.h"

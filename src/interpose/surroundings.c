@@ -1,13 +1,13 @@
 #include "interpose/surroundings.h"
 
+#include "base/format.h"
+#include "base/modules.h"
 #include "counters/own_page.h"
-#include "format.h"
 #include "interpose/bypass.h"
 #include "interpose/hooks.h"
 #include "interpose/image.h"
 #include "interpose/loader.h"
 #include "interpose/own_object.h"
-#include "modules.h"
 #include "tools.h"
 
 #include <link.h>

@@ -1,9 +1,9 @@
 #include "interpose/symbol_order.h"
 
+#include "base/modules.h"
 #include "interpose/entry_points.h"
 #include "interpose/image.h"
 #include "interpose/own_object.h"
-#include "modules.h"
 
 #include <link.h>
 #include <stdatomic.h>

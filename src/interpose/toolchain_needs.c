@@ -3,7 +3,7 @@
  *
  * libgcc's unwinder asks the C library for functions in their newest version, which would keep this
  * object from loading with a glibc before 2.35. Defined here, hidden, they concern nobody else. */
-#include "modules.h"
+#include "base/modules.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -5,8 +5,8 @@
  *
  * Kept of its origin: the bins, the order within and among them. Different: bins are ends of whole
  * 512 bytes, so the smallest requests share one; sites are only counted. */
+#include "base/sizes.h"
 #include "keep/keeper.h"
-#include "sizes.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Memory that the host uses as well, pinned or managed: whole blocks, best fit, as the keeper
  * `site`, whatever POOLCUDA_POLICY says of device memory. */
+#include "base/sizes.h"
 #include "keep/site.h"
-#include "sizes.h"
 
 #define KEPT_WHOLE                                                                                 \
     .take = site_take, .give = site_give, .remove = site_remove, .surplus = site_surplus,          \

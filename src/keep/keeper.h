@@ -6,8 +6,8 @@
 #ifndef POOLCUDA_KEEP_KEEPER_H
 #define POOLCUDA_KEEP_KEEPER_H
 
+#include "base/lock.h"
 #include "blocks/block.h"
-#include "lock.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Nothing is kept: what is given is surplus at once. For memory that the driver itself keeps. */
+#include "base/sizes.h"
 #include "keep/keeper.h"
-#include "sizes.h"
 
 static size_t round_to_unit(size_t bytes) {
     return round_up(bytes, ROUND_SMALL);

@@ -1,6 +1,6 @@
 /* Regions: their blocks, by address, and the regions of a store. */
+#include "base/sizes.h"
 #include "keep/region_bins.h"
-#include "sizes.h"
 
 #include <stdlib.h>
 

@@ -13,9 +13,9 @@
 #ifndef POOLCUDA_KEEP_REGION_H
 #define POOLCUDA_KEEP_REGION_H
 
+#include "base/sizes.h"
 #include "blocks/reservation.h"
 #include "keep/keeper.h"
-#include "sizes.h"
 
 /* REGION_SMALL_MOST: the largest request that has small regions, where there are such. */
 enum { REGION_BINS = 21, REGION_SMALLEST_BIN = 256, REGION_SMALL_MOST = 1 << 20 };

@@ -1,6 +1,6 @@
 /* Where idle blocks of regions are kept and found: in bins by their sizes. */
 #include "keep/region_bins.h"
-#include "sizes.h"
+#include "base/sizes.h"
 
 static int compare_size(const struct pool_block *one, const struct pool_block *other) {
     if (one->size != other->size)

@@ -1,7 +1,7 @@
 /* What the driver has back beyond the bytes of regions without live blocks: it hands memory out in
  * pages. */
+#include "base/sizes.h"
 #include "keep/region.h"
-#include "sizes.h"
 
 /* A page that regions smaller than it share. */
 struct shared_page {

@@ -4,7 +4,7 @@
  * serves, the site's own first where sizes are equal: a site's next request tends to be for what it
  * freed, and what another frees suits better only if it wastes less. */
 #include "keep/site.h"
-#include "sizes.h"
+#include "base/sizes.h"
 
 /* Blocks up to this size serve every smaller request: what that wastes is not worth a call. */
 static const size_t any_below = 4096;

@@ -5,8 +5,8 @@
  * Kept of its origin: all of that, with the caller's address as the tag. Different: the physical
  * size (2 MiB pages, 512 bytes) is what is compared, waste is bounded, and a misfit is given up
  * only when that needs no waiting, else at the next free. */
+#include "base/sizes.h"
 #include "keep/site.h"
-#include "sizes.h"
 
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                unsigned *how) {

@@ -1,7 +1,7 @@
 #include "order/fence.h"
 
-#include "lock.h"
-#include "planted.h"
+#include "base/lock.h"
+#include "base/planted.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_ORDER_INTERNAL_H
 #define POOLCUDA_ORDER_INTERNAL_H
 
-#include "lock.h"
+#include "base/lock.h"
 #include "order/fence.h"
 #include "order/order.h"
 

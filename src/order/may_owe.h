@@ -3,8 +3,8 @@
 #ifndef POOLCUDA_ORDER_MAY_OWE_H
 #define POOLCUDA_ORDER_MAY_OWE_H
 
+#include "base/planted.h"
 #include "order/order.h"
-#include "planted.h"
 #include "thread_marks.h"
 
 /* Whether there are streams beside the legacy one. */

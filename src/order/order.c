@@ -1,10 +1,10 @@
 /* Contexts begin, and the word says what they all owe. */
 #include "order/order.h"
 
+#include "base/planted.h"
 #include "order/internal.h"
 #include "order/may_owe.h"
 #include "order/noted.h"
-#include "planted.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -35,8 +35,8 @@
 #ifndef POOLCUDA_ORDER_ORDER_H
 #define POOLCUDA_ORDER_ORDER_H
 
+#include "base/hash.h"
 #include "driver/driver.h"
-#include "hash.h"
 
 #include <bsd/sys/queue.h>
 #include <pthread.h>

@@ -3,9 +3,9 @@
 #include "order/may_owe.h"
 #include "order/noted.h"
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/planted.h"
 #include "counters/stats.h"
-#include "planted.h"
 #include "thread_marks.h"
 
 /* What a fence is to be recorded in. whole: the context. */

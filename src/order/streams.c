@@ -3,7 +3,7 @@
 #include "order/may_owe.h"
 #include "order/noted.h"
 
-#include "planted.h"
+#include "base/planted.h"
 #include "thread_marks.h"
 
 #include <stdlib.h>

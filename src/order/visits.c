@@ -8,7 +8,7 @@
  * been destroyed are defined, and say CONTEXT_IS_DESTROYED [cuda.h, cuCtxDestroy]. */
 #include "order/internal.h"
 
-#include "clock.h"
+#include "base/clock.h"
 
 /* A thread that does not come back from such a call was cancelled there. */
 static const uint64_t LOST_NS = UINT64_C(5000000000);

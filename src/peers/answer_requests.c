@@ -1,8 +1,8 @@
 #include "peers/answer_requests.h"
 
-#include "clock.h"
+#include "base/clock.h"
 #include "counters/own_page.h"
-#include "pool_options.h"
+#include "options/pool_options.h"
 
 /* Whether the one that asked gives up by now. It withdraws its request itself, unless it was
  * killed: nobody wants any more what it asked for, and each try costs the program some calls. */

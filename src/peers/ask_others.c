@@ -1,11 +1,11 @@
 #include "peers/ask_others.h"
 
-#include "clock.h"
+#include "base/clock.h"
+#include "base/raw_files.h"
 #include "counters/shards.h"
 #include "peers/answer_requests.h"
 #include "peers/mailbox.h"
 #include "peers/share_folder.h"
-#include "raw_files.h"
 
 #include <stdlib.h>
 #include <string.h>

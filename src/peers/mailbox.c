@@ -1,6 +1,6 @@
 #include "peers/mailbox.h"
 
-#include "clock.h"
+#include "base/clock.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -1,15 +1,15 @@
 #include "peers/own_open.h"
 
-#include "clock.h"
-#include "command_line.h"
+#include "base/clock.h"
+#include "base/command_line.h"
+#include "base/format.h"
+#include "base/output_file.h"
+#include "base/raw_files.h"
 #include "counters/own_page_parts.h"
 #include "counters/page_file.h"
-#include "format.h"
-#include "output_file.h"
 #include "peers/mailbox.h"
 #include "peers/share_folder.h"
 #include "peers/shared_page.h"
-#include "raw_files.h"
 
 #include <string.h>
 #include <unistd.h>

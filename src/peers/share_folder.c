@@ -1,10 +1,10 @@
 #include "peers/share_folder.h"
 
+#include "base/format.h"
+#include "base/raw_files.h"
+#include "base/segment.h"
 #include "counters/page.h"
 #include "counters/page_file.h"
-#include "format.h"
-#include "raw_files.h"
-#include "segment.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 #include "peers/shared_page.h"
 
+#include "base/format.h"
+#include "base/raw_files.h"
+#include "base/segment.h"
 #include "counters/page.h"
-#include "format.h"
 #include "peers/share_folder.h"
-#include "raw_files.h"
-#include "segment.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Where a device's blocks lie in the address space, for the report: the map of its struct
  * stats_device; and what is noted when the program ends. */
-#include "by_pointer.h"
+#include "base/by_pointer.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>

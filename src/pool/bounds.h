@@ -4,10 +4,10 @@
 #ifndef POOLCUDA_POOL_BOUNDS_H
 #define POOLCUDA_POOL_BOUNDS_H
 
-#include "lock.h"
-#include "planted.h"
+#include "base/lock.h"
+#include "base/planted.h"
+#include "base/sizes.h"
 #include "pool/shortage.h"
-#include "sizes.h"
 
 /* Whether each free has to ask what is too much, by a setting. Lock not needed. */
 static inline bool bounds_ask_at_frees(const struct pool_config *config) {

@@ -1,5 +1,5 @@
 /* The bins of threads' caches are made, emptied, and go once nobody uses them. */
-#include "by_pointer.h"
+#include "base/by_pointer.h"
 #include "pool/cache_stopped.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The bins of threads' caches: where blocks are kept and found. */
+#include "base/sizes.h"
 #include "pool/cache_quick.h"
 #include "pool/cache_stopped.h"
-#include "sizes.h"
 
 enum { FEW_CACHES = 4 };
 

@@ -1,6 +1,6 @@
 /* Which thread's cache is which, and the lock of one: a cache is made when its thread needs it, and
  * kept for another when its pool ends. Stopping them all is cache_stop.c's. */
-#include "clock.h"
+#include "base/clock.h"
 #include "pool/cache_stopped.h"
 #include "thread_marks.h"
 

@@ -7,9 +7,9 @@
 #ifndef POOLCUDA_POOL_QUICK_H
 #define POOLCUDA_POOL_QUICK_H
 
+#include "base/sizes.h"
 #include "order/may_owe.h"
 #include "pool/cache_parts.h"
-#include "sizes.h"
 
 #include <stdlib.h>
 

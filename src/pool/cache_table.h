@@ -2,8 +2,8 @@
 #ifndef POOLCUDA_POOL_CACHE_TABLE_H
 #define POOLCUDA_POOL_CACHE_TABLE_H
 
+#include "base/sizes.h"
 #include "pool/context.h"
-#include "sizes.h"
 
 enum {
     CACHE_FIRST_BINS = 64, /* places of a new table */

@@ -1,8 +1,8 @@
 /* Contexts and their sites: learnt when they allocate. */
 #include "pool/internal.h"
 
-#include "hash.h"
-#include "planted.h"
+#include "base/hash.h"
+#include "base/planted.h"
 #include "thread_marks.h"
 
 #include <stdlib.h>

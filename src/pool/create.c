@@ -10,7 +10,7 @@
 void pool_config_copy(struct pool_config *to, const struct pool_config *from, unsigned settings) {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_LIVE_##when(if (settings & POOL_SET_##field) to->field = from->field;)
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 }
 

@@ -6,8 +6,8 @@
  * they are when the recording begins. */
 #include "pool/fence_parts.h"
 
-#include "clock.h"
-#include "planted.h"
+#include "base/clock.h"
+#include "base/planted.h"
 
 #include <stdlib.h>
 

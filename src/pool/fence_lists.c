@@ -2,9 +2,9 @@
  * calls the driver or lets go of the lock. */
 #include "pool/fence_parts.h"
 
-#include "by_pointer.h"
+#include "base/by_pointer.h"
+#include "base/planted.h"
 #include "order/may_owe.h"
-#include "planted.h"
 #include "thread_marks.h"
 
 #include <stdlib.h>

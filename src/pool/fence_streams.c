@@ -2,7 +2,7 @@
  * record what a whole context has under way (cuCtxRecordEvent), none needs to be named. */
 #include "pool/fence_parts.h"
 
-#include "planted.h"
+#include "base/planted.h"
 
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 #include "pool/cache_quick.h"
 #include "pool/free_parts.h"
 
-#include "planted.h"
+#include "base/planted.h"
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS

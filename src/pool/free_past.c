@@ -4,7 +4,7 @@
 #include "pool/free_parts.h"
 #include "pool/suballocation.h"
 
-#include "planted.h"
+#include "base/planted.h"
 
 /* A planted fault: another thread may have been given the address meanwhile. Lock held on entry and
  * return, not in between. */

@@ -10,8 +10,8 @@
  * capture. */
 #include "pool/internal.h"
 
-#include "clock.h"
-#include "futex.h"
+#include "base/clock.h"
+#include "base/futex.h"
 
 /* SPAN_NS: for how long nothing has to happen before more is asked. TURN_NS: for how long another
  * one's turn to close is waited for, which is time enough to enter the driver. LOST_NS: after how

@@ -2,10 +2,11 @@
 #ifndef POOLCUDA_POOL_INTERNAL_H
 #define POOLCUDA_POOL_INTERNAL_H
 
-#include "clock.h"
-#include "futex.h"
-#include "lock.h"
-#include "planted.h"
+#include "base/clock.h"
+#include "base/futex.h"
+#include "base/lock.h"
+#include "base/planted.h"
+#include "base/sizes.h"
 #include "pool/bounds.h"
 #include "pool/fence.h"
 #include "pool/managed.h"
@@ -14,7 +15,6 @@
 #include "pool/release.h"
 #include "pool/request.h"
 #include "pool/wait.h"
-#include "sizes.h"
 #include "sources/kinds.h"
 
 /* The clock in nanoseconds. No other clock decides anything, but for how long threads wait for each

@@ -1,7 +1,7 @@
 /* Blocks change their states, and the sums with them. */
 #include "pool/ledger_parts.h"
 
-#include "planted.h"
+#include "base/planted.h"
 
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
     lock_check_held(LOCK_POOL);

@@ -6,7 +6,7 @@
  * asked for and not undone, so the answer is corrected (pool_managed_prefetch_is_old). */
 #include "pool/internal.h"
 
-#include "planted.h"
+#include "base/planted.h"
 
 /* TO_UNDO is undone by a call; the rest are facts to be remembered. */
 enum {

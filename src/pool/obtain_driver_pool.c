@@ -6,10 +6,10 @@
  * up a fence as POOLCUDA_FREE says before the driver's pool has the memory, since the program has
  * not said which streams use a block; and what is allocated may be used in any stream at once. What
  * a block is to the program is not quite what cuMemAlloc gives: see docs/policies.md. */
-#include "by_pointer.h"
+#include "base/by_pointer.h"
 #include "sources/driver_pool.h"
 
-#include "planted.h"
+#include "base/planted.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>

@@ -18,7 +18,7 @@
  * Chunks are unmapped when the work that used them is over: a wait that is owed is made first, and
  * deferred blocks are not idle. What a block is to the program is not what it is to the driver: see
  * docs/policies.md. */
-#include "by_pointer.h"
+#include "base/by_pointer.h"
 #include "keep/region.h"
 #include "pool/suballocation.h"
 #include "sources/mapped.h"

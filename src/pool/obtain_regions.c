@@ -2,7 +2,7 @@
  * from 2 MiB, with back-pedalling by 0.9 when the device refuses. Different from its origin: a
  * region beyond the request leaves an eighth of what the device has left. What a block is to the
  * program is not what it is to the driver: see docs/policies.md. */
-#include "by_pointer.h"
+#include "base/by_pointer.h"
 #include "keep/region.h"
 #include "pool/internal.h"
 

@@ -3,7 +3,7 @@
  * ones of just that in whole 2 MiB. If the driver refuses one, what idle regions there are go back
  * and it is asked again. Different from its origin: a region beyond the request keeps within the
  * bound on idle memory, and becomes as small as the request before that fails. */
-#include "by_pointer.h"
+#include "base/by_pointer.h"
 #include "keep/region.h"
 #include "pool/internal.h"
 #include "pool/release.h"

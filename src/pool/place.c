@@ -1,8 +1,8 @@
 #include "pool/place.h"
 
-#include "format.h"
+#include "base/format.h"
+#include "base/raw_read.h"
 #include "pool/internal.h"
-#include "raw_read.h"
 
 #include <string.h>
 #include <strings.h>

@@ -50,11 +50,11 @@
 #ifndef POOLCUDA_POOL_POOL_H
 #define POOLCUDA_POOL_POOL_H
 
+#include "base/call_site.h"
 #include "blocks/kind.h"
-#include "call_site.h"
 #include "counters/stats.h"
 #include "driver/driver.h"
-#include "option_columns.h"
+#include "options/option_columns.h"
 #include "pool/shortage_report.h"
 
 #include <stdatomic.h>
@@ -81,7 +81,7 @@ struct pool_config {
      * throttle_ratio, 0, no share of the device is kept free.) */
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_POOL_##when(OPTION_TYPE_##type field;)
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 
     const struct policy *policy;                          /* NULL: of policies[0] */
@@ -121,14 +121,14 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
 enum pool_setting_number {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_LIVE_##when(POOL_SETTING_##field, )
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
     POOL_SETTINGS
 };
 enum pool_setting {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_LIVE_##when(POOL_SET_##field = 1 << POOL_SETTING_##field, )
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
     POOL_SET_ALL = (1 << POOL_SETTINGS) - 1
 };

@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_POOL_RELEASE_H
 #define POOLCUDA_POOL_RELEASE_H
 
-#include "lock.h"
+#include "base/lock.h"
 #include "pool/context.h"
 #include "pool/pool.h"
 

@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_POOL_SHORTAGE_REPORT_H
 #define POOLCUDA_POOL_SHORTAGE_REPORT_H
 
-#include "call_site.h"
+#include "base/call_site.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,10 +2,10 @@
  * preceded by the payment is the business of the hooks. */
 #include "pool/internal.h"
 
-#include "by_pointer.h"
-#include "clock.h"
+#include "base/by_pointer.h"
+#include "base/clock.h"
+#include "base/planted.h"
 #include "order/may_owe.h"
-#include "planted.h"
 
 enum { MOMENT_NS = 250 * 1000 * 1000 };
 

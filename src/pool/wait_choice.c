@@ -5,8 +5,8 @@
  * are the reasons that wait_reasons.c counts. */
 #include "pool/internal.h"
 
+#include "base/planted.h"
 #include "order/may_owe.h"
-#include "planted.h"
 #include "thread_marks.h"
 
 static enum wait_choice now_because(enum wait_reason *reason, enum wait_reason why) {

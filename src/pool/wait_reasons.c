@@ -3,7 +3,7 @@
  * about work without a call. */
 #include "pool/internal.h"
 
-#include "planted.h"
+#include "base/planted.h"
 
 static const uint64_t EVERY_DEVICE = UINT64_MAX;
 

@@ -1,6 +1,6 @@
 #include "report/emitter.h"
 
-#include "format.h"
+#include "base/format.h"
 
 #include <string.h>
 

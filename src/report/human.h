@@ -2,7 +2,7 @@
 #ifndef POOLCUDA_REPORT_HUMAN_H
 #define POOLCUDA_REPORT_HUMAN_H
 
-#include "format.h"
+#include "base/format.h"
 
 #include <stddef.h>
 #include <stdint.h>

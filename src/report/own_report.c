@@ -2,11 +2,11 @@
 
 #include "counters/own_page_parts.h"
 
-#include "by_pointer.h"
+#include "base/by_pointer.h"
+#include "base/format.h"
+#include "base/output_file.h"
 #include "counters/page_file.h"
 #include "counters/shards.h"
-#include "format.h"
-#include "output_file.h"
 #include "peers/mailbox.h"
 #include "peers/shared_page.h"
 #include "report/report.h"

@@ -1,7 +1,7 @@
 /* The report of a stats page: text and JSON in one pass. docs/reports.md describes the JSON. */
 #include "report/report.h"
+#include "base/format.h"
 #include "counters/page.h"
-#include "format.h"
 #include "report/emitter.h"
 #include "report/human.h"
 #include "report/report_gain.h"

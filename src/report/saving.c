@@ -10,7 +10,7 @@
  * site's avoided calls were about; where too few of those were timed, they have no price. A call
  * that is known not to be avoided, but not whose it was, is taken to be of what costs most. */
 #include "report/saving.h"
-#include "sizes.h"
+#include "base/sizes.h"
 
 const char saving_calls[STATS_CALLS][12] = {"allocation", "free"};
 const char saving_ns_names[STATS_MEMORIES][12] = {"device_ns", "host_ns", "managed_ns"};

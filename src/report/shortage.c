@@ -1,12 +1,12 @@
 #include "report/shortage.h"
 
+#include "base/modules.h"
+#include "base/output_file.h"
+#include "base/text.h"
 #include "counters/own_page.h"
 #include "counters/stats.h"
-#include "modules.h"
-#include "output_file.h"
 #include "report/human.h"
 #include "site_tag.h"
-#include "text.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "slurm/line.h"
 
-#include "options.h"
+#include "options/options.h"
 
 #include <stdarg.h>
 #include <stdio.h>

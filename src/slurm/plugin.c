@@ -4,8 +4,8 @@
  * step has ended, its figures are added up. In slurmstepd, between a task's fork and its program's
  * start: the task's environment is set. In slurmstepd, when its tasks have ended: figures that are
  * not in their files yet are put there. Neither of the two processes preloads anything itself. */
-#include "format.h"
-#include "options.h"
+#include "base/format.h"
+#include "options/options.h"
 #include "slurm/line.h"
 #include "slurm/request.h"
 #include "slurm/rescue.h"

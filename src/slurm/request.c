@@ -1,7 +1,7 @@
 #include "slurm/request.h"
 
-#include "format.h"
-#include "options.h"
+#include "base/format.h"
+#include "options/options.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "slurm/site.h"
 
+#include "base/format.h"
 #include "cli/preload.h"
-#include "format.h"
 #include "slurm/settings.h"
 
 #include <grp.h>

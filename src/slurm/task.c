@@ -1,8 +1,8 @@
 #include "slurm/task.h"
 
+#include "base/format.h"
 #include "cli/preload.h"
-#include "format.h"
-#include "options.h"
+#include "options/options.h"
 #include "slurm/line.h"
 #include "slurm/request.h"
 

@@ -1,6 +1,6 @@
 #include "sources/driver_pool.h"
 
-#include "lock.h"
+#include "base/lock.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 #include "sources/kinds.h"
 
-#include "lock.h"
+#include "base/lock.h"
 
 #include <stdint.h>
 

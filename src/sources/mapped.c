@@ -1,8 +1,8 @@
 #include "sources/mapped.h"
 
+#include "base/lock.h"
+#include "base/sizes.h"
 #include "counters/stats.h"
-#include "lock.h"
-#include "sizes.h"
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 #ifndef POOLCUDA_TRACE_RECORD_FORMAT_H
 #define POOLCUDA_TRACE_RECORD_FORMAT_H
 
-#include "command_line.h"
+#include "base/command_line.h"
 
 #include <stdint.h>
 

@@ -11,7 +11,7 @@
 #ifndef POOLCUDA_TRACE_RECORDER_H
 #define POOLCUDA_TRACE_RECORDER_H
 
-#include "call_site.h"
+#include "base/call_site.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_TRACE_TRACE_H
 #define POOLCUDA_TRACE_TRACE_H
 
-#include "command_line.h"
+#include "base/command_line.h"
 
 #include <stdbool.h>
 #include <stddef.h>

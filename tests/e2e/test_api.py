@@ -31,7 +31,7 @@ def test_figures_and_limits(run, form, test):
 
 def test_every_limit_of_the_header_is_an_option():
     named = re.findall(r"^ +POOLCUDA_LIMIT_(\w+) = \d+", HEADER.read_text(), re.M)
-    assert sorted(named) == sorted(re.findall(r"^OPTION\(.* API\((\w+), ", (ROOT / "src/options.def").read_text(), re.M))
+    assert sorted(named) == sorted(re.findall(r"^OPTION\(.* API\((\w+), ", (ROOT / "src/options/options.def").read_text(), re.M))
 
 
 @pytest.mark.parametrize("policy", ["tag", "bins", "bfc", "segments", "async", "vmm", "expandable"])

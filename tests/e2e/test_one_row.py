@@ -23,7 +23,7 @@ SHARE = 1 << 63
 ADDED_LIMIT = 5
 
 ROWS = {
-    "src/options.def": 'OPTION(added, "POOLCUDA_ADDED", RATIO, "0.25", 0, 1, API(ADDED, SHARE), "what a test has added")\n',
+    "src/options/options.def": 'OPTION(added, "POOLCUDA_ADDED", RATIO, "0.25", 0, 1, API(ADDED, SHARE), "what a test has added")\n',
     "src/counters/counters.def": 'QUICK_COUNTER(added_hits, added, "hits, as a test counts them")\n'
                                 'MERGED_COUNTER(added_frees, freed, "frees, as a test counts them")\n'
                                 'GAUGE(added_setting, "the percentage that a test has added")\n',

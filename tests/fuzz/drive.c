@@ -1,6 +1,6 @@
 /* drive RUNS: calls the fuzz target with that many inputs from a seeded generator, for machines
  * without a fuzzing engine. Inputs are mutations of the option table's own words. */
-#include "options.h"
+#include "options/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The option parser on any environment: it ends, and every message is one harmless line. */
-#include "options.h"
+#include "options/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     options_parse(&options, environment, say);
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     REQUIRE_##type(options.field, minimum, maximum)
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
     free(text);
     return 0;

@@ -1,5 +1,5 @@
 /* Which of the deliberate faults is switched on: the one that $POOLCUDA_PLANT names. */
-#include "planted.h"
+#include "base/planted.h"
 
 #include <stdlib.h>
 #include <string.h>

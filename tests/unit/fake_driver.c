@@ -1,6 +1,6 @@
 #include "fake_driver.h"
 
-#include "lock.h"
+#include "base/lock.h"
 
 #include <pthread.h>
 #include <stdlib.h>

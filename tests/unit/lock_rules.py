@@ -1,5 +1,5 @@
 """The comments about locks are true: a function asserts first of all what its comment says of the lock. The wording is
-fixed, in src/lock.h, and for the simulated GPU in its driver/lock.h; another one about a lock that is held fails here, since
+fixed, in src/base/lock.h, and for the simulated GPU in its driver/lock.h; another one about a lock that is held fails here, since
 no assertion would be asked for.
 
 And a function of src takes a lock once and gives it back once, at one level: what is done with the lock is then one piece of
@@ -17,7 +17,7 @@ SOURCE, SIMULATED = ROOT / "src", ROOT / "subprojects/simcuda"
 LOCKS = {"src/pool": "LOCK_POOL", "src/keep": "LOCK_POOL", "src/sources": "LOCK_POOL", "src/check": "LOCK_CHECK", "src/order": "LOCK_ORDER",
          "src/trace/recorder": "LOCK_RECORDER", "subprojects/simcuda/driver": "sim"}
 # Without locks of such kinds, or where they are described.
-LEFT_OUT = [SOURCE / "cli", SOURCE / "trace", SOURCE / "lock.h", SOURCE / "lock_check.c", SIMULATED / "tests"]
+LEFT_OUT = [SOURCE / "cli", SOURCE / "base/lock.h", SOURCE / "base/lock_check.c", SIMULATED / "tests"]
 NAMED = r"(?P<lock>\b[Ll]ock|\bLOCK_[A-Z]+)"
 SAYS = re.compile(rf"{NAMED} (?P<what>held|not held|not needed)\b|\b(?P<cache>[Cc]ache locked)\b")
 GROUP = re.compile(rf"All below: (?:{SAYS.pattern}|as each says)")
@@ -30,7 +30,7 @@ OTHER = re.compile(  # what is said of all locks at once, of the time between, o
 TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:\\\n|[^\n])*|[{};()]', re.S | re.M)
 FUNCTION = re.compile(r"^(?:[\w\s*]|__attribute__\(\(.*?\)\)\s)*?\b(\w+)\s*\((?!\()(?:.*)\)\s*(?:__attribute__.*)?$", re.S)
 
-# How a lock of src/lock.h is taken and given back; the first argument says which.
+# How a lock of src/base/lock.h is taken and given back; the first argument says which.
 TAKES, DROPS = ["pool_lock", "context_lock_current", "check_lock", "lock_take"], ["pool_unlock", "pool_unlock_between", "check_unlock", "lock_drop"]
 STEP = re.compile(rf"[{{}};]|\breturn\b(?P<calls> \w+\()?|\b(?P<take>{'|'.join(TAKES)})\((?P<taken>[^,()]*)|"
                   rf"\b(?P<drop>{'|'.join(DROPS)})\((?P<dropped>[^,()]*)")
@@ -249,7 +249,7 @@ def breaches(texts):
             for sentence in re.split(r"(?<=[.;:])\s", words):
                 if LOOSE.search(sentence) and not SAYS.search(sentence) and not OTHER.search(sentence):
                     wrong.append(f"{path.relative_to(ROOT)}:{text.count(chr(10), 0, comment.start()) + 1}: "
-                                 f"\"{sentence}\": not one of the wordings in src/lock.h")
+                                 f"\"{sentence}\": not one of the wordings in src/base/lock.h")
     return wrong
 
 

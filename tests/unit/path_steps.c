@@ -2,8 +2,8 @@
  * options makes them on a fake driver. What each has executed is written where $GCOV_PREFIX says,
  * which is changed before each. */
 #include "fake_driver.h"
+#include "options/pool_options.h"
 #include "pool/pool.h"
-#include "pool_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

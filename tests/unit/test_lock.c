@@ -8,7 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "lock.h"
+#include "base/lock.h"
 
 #include <signal.h>
 #include <stdbool.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "options.h"
+#include "options/options.h"
 
 #include <locale.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 // clang-format on
 
 #include "keep/region.h"
-#include "options.h"
+#include "options/options.h"
 #include "pool/suballocation.h"
 
 #include <dlfcn.h>

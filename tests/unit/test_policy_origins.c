@@ -8,9 +8,9 @@
 // clang-format on
 
 #include "keep/region.h"
-#include "options.h"
+#include "options/options.h"
+#include "options/pool_options.h"
 #include "pool/internal.h"
-#include "pool_options.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

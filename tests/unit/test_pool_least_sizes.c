@@ -1,9 +1,9 @@
 /* The least size that a site's avoided calls were about, from which the time saved is told: never
  * more than that of any hit or kept free, whichever way it went. */
+#include "base/sizes.h"
 #include "peers/own_open.h"
 #include "pool/policy.h"
 #include "pool_test.h"
-#include "sizes.h"
 
 #include <pthread.h>
 

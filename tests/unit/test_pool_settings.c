@@ -177,7 +177,7 @@ static void only_what_is_named_changes(void **state) {
     const struct pool_config other = {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_POOL_##when(.field = OTHER_##type(before.field), )
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
     };
     set(&other, 0);
@@ -190,7 +190,7 @@ static void only_what_is_named_changes(void **state) {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_LIVE_##when(if (differ(&after.field, &before.field, sizeof after.field)) changed |=  \
                           POOL_SET_##field;)
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
         assert_int_equal(changed, setting);
         set(&before, setting);
@@ -204,7 +204,7 @@ static void only_what_is_named_changes(void **state) {
     OPTION_IF_POOL_##when(                                                                         \
         assert_int_equal(differ(&after.field, &before.field, sizeof after.field),                  \
                          0 OPTION_IF_LIVE_##when(+1));)
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 }
 

@@ -2,7 +2,7 @@
  */
 #include "pool_test.h"
 
-#include "clock.h"
+#include "base/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>

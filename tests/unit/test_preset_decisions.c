@@ -6,10 +6,10 @@
  * taken away (sizes as they are asked for, bounds lifted). Then nothing may differ.
  *
  * Usage: test_preset_decisions FOLDER. Without that folder the test is skipped. */
+#include "base/sizes.h"
 #include "fake_driver.h"
-#include "options.h"
-#include "pool_options.h"
-#include "sizes.h"
+#include "options/options.h"
+#include "options/pool_options.h"
 #include "trace/trace.h"
 
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * Usage: test_recorded_traces FOLDER, with the traces and expected/figures.csv. Without that folder
  * the test is skipped. */
 #include "fake_driver.h"
-#include "options.h"
-#include "pool_options.h"
+#include "options/options.h"
+#include "options/pool_options.h"
 #include "trace/trace.h"
 
 #include <stdio.h>

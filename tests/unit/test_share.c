@@ -11,9 +11,9 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "base/lock.h"
 #include "counters/own_page.h"
 #include "counters/page.h"
-#include "lock.h"
 #include "peers/own_open.h"
 #include "peers/share_folder.h"
 #include "report/own_report.h"

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 // clang-format on
 
+#include "base/lock.h"
 #include "counters/page.h"
-#include "lock.h"
 #include "peers/own_open.h"
 #include "report/own_report.h"
 #include "report/report.h"

@@ -3,7 +3,7 @@
 #include "cli/doctor/driver_functions.h"
 #include "cli/doctor/versions.h"
 #include "cli/simulated.h"
-#include "options.h"
+#include "options/options.h"
 #include "tools.h"
 
 #include <limits.h>

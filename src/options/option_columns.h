@@ -1,8 +1,8 @@
 /* What the columns of options.def become, for those who make something of its rows. */
-#ifndef POOLCUDA_OPTION_COLUMNS_H
-#define POOLCUDA_OPTION_COLUMNS_H
+#ifndef POOLCUDA_OPTIONS_OPTION_COLUMNS_H
+#define POOLCUDA_OPTIONS_OPTION_COLUMNS_H
 
-#include "sizes.h"
+#include "base/sizes.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Sizes in bytes: rounded to what memory the driver hands out anyway, and limited. */
-#ifndef POOLCUDA_SIZES_H
-#define POOLCUDA_SIZES_H
+#ifndef POOLCUDA_BASE_SIZES_H
+#define POOLCUDA_BASE_SIZES_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* The loaded modules (executable and shared objects) by address, from dl_iterate_phdr. */
-#ifndef POOLCUDA_MODULES_H
-#define POOLCUDA_MODULES_H
+#ifndef POOLCUDA_BASE_MODULES_H
+#define POOLCUDA_BASE_MODULES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* The values of all POOLCUDA_* options, parsed from an environment. The table is options.def. */
-#ifndef POOLCUDA_OPTIONS_H
-#define POOLCUDA_OPTIONS_H
+#ifndef POOLCUDA_OPTIONS_OPTIONS_H
+#define POOLCUDA_OPTIONS_OPTIONS_H
 
-#include "option_columns.h"
+#include "options/option_columns.h"
 
 #include <stddef.h>
 
@@ -10,14 +10,14 @@ enum { OPTION_PATH_MAX = 4096 };
 
 struct options {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help) OPTION_TYPE_##type field;
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 };
 
 /* The place of each field in option_table. */
 enum option_index {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help) OPTION_INDEX_##field,
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 };
 

@@ -1,6 +1,6 @@
 /* Formatted text in a buffer, through the one formatting function of libc that we import. */
-#ifndef POOLCUDA_FORMAT_H
-#define POOLCUDA_FORMAT_H
+#ifndef POOLCUDA_BASE_FORMAT_H
+#define POOLCUDA_BASE_FORMAT_H
 
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
-#include "output_file.h"
+#include "base/output_file.h"
 
-#include "format.h"
-#include "raw_files.h"
+#include "base/format.h"
+#include "base/raw_files.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,8 +3,8 @@
  * Nobody can make it shorter, so that none who maps it can be ended by SIGBUS, as one can who maps
  * a file. It needs no descriptor and no file system; other users cannot map it. Bare system calls,
  * as in raw_files.h. */
-#ifndef POOLCUDA_SEGMENT_H
-#define POOLCUDA_SEGMENT_H
+#ifndef POOLCUDA_BASE_SEGMENT_H
+#define POOLCUDA_BASE_SEGMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* What the kernel has told the program beside its arguments and its environment. */
-#ifndef POOLCUDA_AUXILIARY_H
-#define POOLCUDA_AUXILIARY_H
+#ifndef POOLCUDA_BASE_AUXILIARY_H
+#define POOLCUDA_BASE_AUXILIARY_H
 
 #include <elf.h>
 #include <link.h>

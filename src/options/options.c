@@ -1,6 +1,6 @@
-#include "options.h"
+#include "options/options.h"
 
-#include "format.h"
+#include "base/format.h"
 
 #include <string.h>
 
@@ -21,7 +21,7 @@ enum kind { KIND_BOOL, KIND_UINT, KIND_RATIO, KIND_LIMIT, KIND_NAMES, KIND_PATH,
 #define OPTION_WORDS(field, name, words, fallback, when, help)                                     \
     {name, fallback, FOR_PEOPLE("WORD"), FOR_PEOPLE(help), 0, 0, words, MAY_CHANGE(when)},
 const struct option_info option_table[] = {
-#include "options.def"
+#include "options/options.def"
 };
 #undef OPTION
 const size_t option_count = sizeof option_table / sizeof option_table[0];
@@ -33,7 +33,7 @@ static const struct {
 } targets[] = {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     {offsetof(struct options, field), KIND_##type},
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
 };
 
@@ -287,7 +287,7 @@ static void tell_unknown(const char *name, size_t length, void (*say)(const char
 
 const struct preset_info preset_table[] = {
 #define PRESET(name, settings, help) {name, settings, FOR_PEOPLE(help)},
-#include "presets.def"
+#include "options/presets.def"
 #undef PRESET
 };
 const size_t preset_count = sizeof preset_table / sizeof preset_table[0];

@@ -1,7 +1,7 @@
 /* Sleeping until a number changes, among the threads of this process, or for a moment. These are
  * bare system calls: libc's waits may end a cancelled thread, which would leave locks behind. */
-#ifndef POOLCUDA_FUTEX_H
-#define POOLCUDA_FUTEX_H
+#ifndef POOLCUDA_BASE_FUTEX_H
+#define POOLCUDA_BASE_FUTEX_H
 
 #include <limits.h>
 #include <linux/futex.h>

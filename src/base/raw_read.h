@@ -1,6 +1,6 @@
 /* Reading a file by bare system calls, as raw_files.h does what else is done with files. */
-#ifndef POOLCUDA_RAW_READ_H
-#define POOLCUDA_RAW_READ_H
+#ifndef POOLCUDA_BASE_RAW_READ_H
+#define POOLCUDA_BASE_RAW_READ_H
 
 #include <fcntl.h>
 #include <stddef.h>

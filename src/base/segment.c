@@ -1,4 +1,4 @@
-#include "segment.h"
+#include "base/segment.h"
 
 #include <stdint.h>
 #include <sys/ipc.h>

@@ -1,6 +1,6 @@
 /* A clock as one number. */
-#ifndef POOLCUDA_CLOCK_H
-#define POOLCUDA_CLOCK_H
+#ifndef POOLCUDA_BASE_CLOCK_H
+#define POOLCUDA_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

@@ -1,8 +1,8 @@
 /* Makes the pool's configuration from the options. */
-#ifndef POOLCUDA_POOL_OPTIONS_H
-#define POOLCUDA_POOL_OPTIONS_H
+#ifndef POOLCUDA_OPTIONS_POOL_OPTIONS_H
+#define POOLCUDA_OPTIONS_POOL_OPTIONS_H
 
-#include "options.h"
+#include "options/options.h"
 #include "pool/policy.h"
 #include "pool/pool.h"
 
@@ -11,7 +11,7 @@ static inline struct pool_config pool_config_from(const struct options *options)
         .policy = &policies[options->policy],
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_POOL_##when(.field = options->field, )
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
     };
 }
@@ -22,7 +22,7 @@ static inline unsigned pool_setting_of(size_t row) {
     static const unsigned settings[] = {
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     0 OPTION_IF_LIVE_##when(| POOL_SET_##field),
-#include "options.def"
+#include "options/options.def"
 #undef OPTION
     };
     return settings[row];

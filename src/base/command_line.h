@@ -1,6 +1,6 @@
 /* The command line that a program was started with, kept so that it can be typed again. */
-#ifndef POOLCUDA_COMMAND_LINE_H
-#define POOLCUDA_COMMAND_LINE_H
+#ifndef POOLCUDA_BASE_COMMAND_LINE_H
+#define POOLCUDA_BASE_COMMAND_LINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,10 +1,10 @@
 /* File operations as bare system calls: operations that the preloaded object needs and does not
  * import, since every import costs every program at its start. Results and errno are those of the
  * functions that they are named after. */
-#ifndef POOLCUDA_RAW_FILES_H
-#define POOLCUDA_RAW_FILES_H
+#ifndef POOLCUDA_BASE_RAW_FILES_H
+#define POOLCUDA_BASE_RAW_FILES_H
 
-#include "raw_read.h"
+#include "base/raw_read.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * called by name alone: these are compiled so that only the marked functions begin as the target of
  * an indirect branch (interpose/meson.build). With a mark missing, programs end where the machine
  * watches indirect branches (CET); tests/e2e/test_object.py finds it. */
-#ifndef POOLCUDA_BY_POINTER_H
-#define POOLCUDA_BY_POINTER_H
+#ifndef POOLCUDA_BASE_BY_POINTER_H
+#define POOLCUDA_BASE_BY_POINTER_H
 
 #ifdef __has_attribute
 #if __has_attribute(cf_check)

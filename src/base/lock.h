@@ -21,8 +21,8 @@
  *
  * With POOLCUDA_CHECK_LOCKS (test builds, and -Dcheck_locks=true) a false assertion and a breach of
  * either rule by a lock of these ranks end the process; without it they are no code at all. */
-#ifndef POOLCUDA_LOCK_H
-#define POOLCUDA_LOCK_H
+#ifndef POOLCUDA_BASE_LOCK_H
+#define POOLCUDA_BASE_LOCK_H
 
 #include <pthread.h>
 

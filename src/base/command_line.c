@@ -1,7 +1,7 @@
-#include "command_line.h"
+#include "base/command_line.h"
 
-#include "auxiliary.h"
-#include "raw_files.h"
+#include "base/auxiliary.h"
+#include "base/raw_files.h"
 
 #include <string.h>
 

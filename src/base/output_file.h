@@ -6,8 +6,8 @@
  * environment variable, %n for the smallest number from 0 that gives a new name, %% for %. Anything
  * else stays as it is. Where there is a rank that the pattern does not tell apart, by %r, %p or
  * %q{...}, ".rank" and the rank are appended. */
-#ifndef POOLCUDA_OUTPUT_FILE_H
-#define POOLCUDA_OUTPUT_FILE_H
+#ifndef POOLCUDA_BASE_OUTPUT_FILE_H
+#define POOLCUDA_BASE_OUTPUT_FILE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* The check of the lock order and of who holds a lock, for test builds. */
-#include "lock.h"
+#include "base/lock.h"
 
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
 /* Hashes of words and of call sites, and uthash as the library uses it: keys are one or more 64-bit
  * words, and without memory for a table an addition fails, which leaves the element's handle
  * without one (`hh.tbl`). */
-#ifndef POOLCUDA_HASH_H
-#define POOLCUDA_HASH_H
+#ifndef POOLCUDA_BASE_HASH_H
+#define POOLCUDA_BASE_HASH_H
 
-#include "call_site.h"
+#include "base/call_site.h"
 
 #include <stddef.h>
 #include <stdint.h>

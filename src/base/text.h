@@ -1,6 +1,6 @@
 /* Text that grows in a buffer; what does not fit is left out. */
-#ifndef POOLCUDA_TEXT_H
-#define POOLCUDA_TEXT_H
+#ifndef POOLCUDA_BASE_TEXT_H
+#define POOLCUDA_BASE_TEXT_H
 
 #include <stdarg.h>
 #include <stddef.h>

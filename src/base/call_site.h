@@ -1,6 +1,6 @@
 /* An allocation site: who asked for memory, as return addresses, innermost first. */
-#ifndef POOLCUDA_CALL_SITE_H
-#define POOLCUDA_CALL_SITE_H
+#ifndef POOLCUDA_BASE_CALL_SITE_H
+#define POOLCUDA_BASE_CALL_SITE_H
 
 #include <stdint.h>
 
