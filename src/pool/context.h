@@ -66,10 +66,13 @@ struct device {
     uint64_t over_size, peak_in_use, peak_live, peak_held;
     uint64_t frees, oom_events, oom_rescued;
     int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
-    int sharing;   /* requests that may have more of the driver than they need, in no record yet */
     int releasing; /* blocks on their way back to the driver in some thread */
     int unvisited; /* of these, blocks whose contexts' ends wait for them, as no visit is made */
     int ending;    /* of these, contexts that end: what they have apart from blocks */
+    /* What requests have asked of the driver that may be more than they need, and is in no record
+     * yet; and how many there have been, read without the lock. */
+    LIST_HEAD(, obtained) sharing;
+    _Atomic uint64_t shares;
     enum host_access host_access;
     struct device_place place;
     struct device_bounds bounds;

@@ -71,19 +71,24 @@ static inline void pool_count_released(struct pool *pool, struct device *device,
  * adopted, a request that is refused because of it waits. Lock held. */
 static inline void source_shares(struct device *device, struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
-    device->sharing++;
-    obtained->shares = true;
+    obtained->share = ++device->shares;
+    LIST_INSERT_HEAD(&device->sharing, obtained, link);
+}
+/* A record tells of it from now on. Lock held. */
+static inline void source_shares_openly(const struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
+    if (obtained->share)
+        LIST_REMOVE(obtained, link);
 }
 /* There will be no such region. Lock not held. */
-static inline void source_shares_nothing(struct pool *pool, struct device *device,
-                                         struct obtained *obtained) {
+static inline void source_shares_nothing(struct pool *pool, struct obtained *obtained) {
     lock_check_none();
-    if (!obtained->shares)
+    if (!obtained->share)
         return;
     pool_lock(pool);
-    device->sharing--;
+    LIST_REMOVE(obtained, link);
     pool_unlock(pool);
-    obtained->shares = false;
+    obtained->share = 0;
 }
 
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what

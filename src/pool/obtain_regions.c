@@ -71,7 +71,7 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     struct device *device = request->context->device;
     size_t size = within_free(pool, device, region_size(pool, request, least, obtained), least);
     if (size == least)
-        source_shares_nothing(pool, device, obtained);
+        source_shares_nothing(pool, obtained);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, size);
     while (driver_refused(result) && size > least) {
         size = size / 10 * 9 / ROUND_PAGE * ROUND_PAGE;
@@ -83,7 +83,7 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
         grow(pool, request->context, size);
         stats_add(STATS_driver_allocs, 1);
     } else {
-        source_shares_nothing(pool, device, obtained);
+        source_shares_nothing(pool, obtained);
     }
     obtained->size = size;
     return result;

@@ -56,7 +56,7 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     obtained->size =
         within_bound(pool, request, region_size(pool, request, least), least, obtained);
     if (obtained->size == least)
-        source_shares_nothing(pool, request->context->device, obtained);
+        source_shares_nothing(pool, obtained);
     CUresult result = pool->driver->mem_alloc(&obtained->pointer, obtained->size);
     if (driver_refused(result) && obtained->size > alone(least)) {
         ask_again(pool, request, obtained, &result);
@@ -72,7 +72,7 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
     else
-        source_shares_nothing(pool, request->context->device, obtained);
+        source_shares_nothing(pool, obtained);
     return result;
 }
 

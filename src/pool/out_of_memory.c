@@ -40,8 +40,7 @@ static bool reach_has_room(const struct request *request) {
 }
 
 /* Idle memory of other kinds may lie in the same place: see make_room_for. A block that shares its
- * page with others may free all of it. *coming: another thread gives some of it back, or may have
- * got more than it needs. Lock held. */
+ * page with others may free all of it. *coming: another thread gives some of it back. Lock held. */
 static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *coming) {
     lock_check_held(LOCK_POOL);
     const struct device *device;
@@ -49,7 +48,7 @@ static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *comin
     LIST_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal || device->memory != POOL_DEVICE) {
             bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
-            *coming = *coming || device->releasing || device->sharing;
+            *coming = *coming || device->releasing;
         }
     return bytes;
 }
@@ -139,6 +138,7 @@ struct search {
     bool gave;                   /* a thread has, since the driver was asked for the first time */
     uint64_t freed;              /* blocks that the driver had got back before it was asked last */
     uint64_t undone;             /* of which requests gave back what was too little for them */
+    uint64_t shares;             /* the device's when the driver had refused it last */
     bool coming;                 /* the last round found another thread giving something back */
     bool all_busy;               /* the last round found idle memory in busy contexts alone */
     bool pools_held, pools_gave; /* memory pools: after the last round; and gave it back since */
@@ -181,8 +181,22 @@ static CUresult ask_driver(struct search *search, size_t size) {
     CUresult result = allocate_from_driver(search->pool, search->request, size, search->obtained);
     if (!driver_refused(result))
         return result;
+    search->shares = atomic_load(&search->request->context->device->shares);
     search->refusal = result;
     return CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+/* Whether a request that another thread had made of the driver before this one was refused may have
+ * more than it needs, in no record yet. Those made later took nothing from this one: were they
+ * waited for, too, threads that all lack memory would wait for each other's attempts for ever. Lock
+ * held. */
+static bool awaits_rest(const struct search *search) {
+    lock_check_held(LOCK_POOL);
+    const struct obtained *obtained;
+    LIST_FOREACH (obtained, &search->request->context->device->sharing, link)
+        if (obtained->share <= search->shares)
+            return may_take(search->request);
+    return false;
 }
 
 /* Gives back idle memory of the request's kind, at last all else that may lie in the same place.
@@ -238,10 +252,11 @@ static CUresult try_round(struct search *search, bool *over) {
     search->coming = room == ROOM_COMING;
     *over = room != ROOM_MADE && !more;
     search->all_busy = *over && room != ROOM_NONE;
+    bool waits = room == ROOM_COMING || awaits_rest(search); /* what comes after the look */
     if (search_again(search))
         return CUDA_SUCCESS;
     if (*over) {
-        *over = room != ROOM_COMING || !wait_a_moment(pool, &search->patience, PATIENCE_FOR_THREAD);
+        *over = !waits || !wait_a_moment(pool, &search->patience, PATIENCE_FOR_THREAD);
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     search->bytes = SIZE_MAX; /* what was lacking did not do: all of it next time */
@@ -348,10 +363,20 @@ static CUresult search_memory_pools(struct search *search) {
     return result == CUDA_ERROR_OUT_OF_MEMORY ? allocate_exactly(search) : result;
 }
 
+/* Whether our own idle memory may be enough, or what other threads are about to leave of theirs.
+ * Lock not held. */
+static bool own_may_help(struct search *search) {
+    lock_check_none();
+    pool_lock(search->pool);
+    bool rest = awaits_rest(search); /* asked first: afterwards it is idle */
+    pool_unlock(search->pool);
+    return reach_idle_helps(search->pool, search->request, &search->bytes) || rest;
+}
+
 /* Everything that needs no wait for the device. What others give may make our own idle memory
  * enough. */
 static CUresult search_at_once(struct search *search, bool ask_others) {
-    bool own = reach_idle_helps(search->pool, search->request, &search->bytes);
+    bool own = own_may_help(search);
     CUresult result = own ? search_own(search) : CUDA_ERROR_OUT_OF_MEMORY;
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         result = search_memory_pools(search);
@@ -359,7 +384,7 @@ static CUresult search_at_once(struct search *search, bool ask_others) {
         result = search_others(search);
     if (result != CUDA_ERROR_OUT_OF_MEMORY || own)
         return result;
-    if (reach_idle_helps(search->pool, search->request, &search->bytes))
+    if (own_may_help(search))
         return search_own(search);
     result = allocate_exactly(search); /* it may have more than it says */
     stats_add(STATS_oom_hopeless, result == CUDA_ERROR_OUT_OF_MEMORY);
@@ -436,7 +461,7 @@ static void notice_releases(struct search *search, int round) {
     pool_lock(pool);
     search->gave = round != atomic_load(&pool->release_rounds);
     LIST_FOREACH (device, &pool->devices, link)
-        search->coming = search->coming || device->releasing || device->sharing;
+        search->coming = search->coming || device->releasing;
     pool_unlock(pool);
 }
 
@@ -454,6 +479,7 @@ CUresult make_room_and_allocate(struct pool *pool, const struct request *request
         .bytes = request->size ? request->size : SIZE_MAX,
         .freed = stats_get(STATS_driver_frees) - obtained->undone,
         .undone = atomic_load(&pool->undone) - obtained->undone,
+        .shares = atomic_load(&request->context->device->shares),
         .refusal = refusal,
     };
     CUresult result = CUDA_ERROR_OUT_OF_MEMORY;

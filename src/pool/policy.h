@@ -5,8 +5,10 @@
 #include "driver/cuda_api.h"
 #include "keep/keeper.h"
 
+#include <bsd/sys/queue.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct pool;
 struct request;
@@ -22,8 +24,10 @@ struct obtained {
     struct pool_block *block;
     bool stitched;       /* of memory that was held already: nothing was allocated */
     bool in_driver_pool; /* from a memory pool of the driver's */
-    bool shares;         /* is counted in the device's `sharing` until it is adopted */
     unsigned undone;     /* blocks that the driver gave and got back: they were too little */
+    /* Its number in the device's list `sharing`, until it is adopted; 0: it is not there. */
+    uint64_t share;
+    LIST_ENTRY(obtained) link;
 };
 
 /* Where memory comes from. Its calls of CUDA are in src/sources. */

@@ -452,7 +452,7 @@ enum room room_make(struct pool *pool, struct device *device, size_t bytes) {
          turn++) /* it may refuse for the moment */
         if (give_back(pool, device, bytes, &any))
             return ROOM_MADE;
-    if (device->releasing || device->sharing)
+    if (device->releasing)
         return ROOM_COMING;
     return is_any_busy(pool, device) ? ROOM_BUSY : ROOM_NONE;
 }

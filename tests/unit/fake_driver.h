@@ -63,6 +63,7 @@ struct fake_state {
     void (*on_alloc)(void);
     void (*on_granted)(void); /* after an allocation, before its caller knows of it */
     void (*on_refusal)(void); /* after an allocation has found too little memory */
+    void (*on_info)(void);    /* after it was told what is free */
     void (*on_free)(CUdeviceptr pointer);
 };
 enum { FAKE_PLAIN = 1 << 20 }; /* managed memory counts as host memory: the host may use it */

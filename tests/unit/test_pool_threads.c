@@ -184,6 +184,48 @@ static void a_request_waits_for_the_rest_of_what_another_thread_has_just_been_gi
     assert_rest_serves("bfc", 17 * MIB, 40 * MIB);
 }
 
+static sem_t asks, goes;
+
+static void stay_in_driver(void) {
+    fake.on_alloc = NULL;
+    sem_post(&asks);
+    sem_wait(&goes);
+}
+
+/* Another thread asks the driver for more than it needs, and has no answer for as long as this one
+ * has none. */
+static void begin_another_request(void) {
+    fake.on_info = NULL;
+    fake.on_alloc = stay_in_driver;
+    in_between->call = any_alloc;
+    sem_post(&in_between->asked);
+    sem_wait(&asks);
+}
+
+static void a_request_does_not_wait_for_one_that_was_made_after_its_refusal(void **state) {
+    struct pool_config config = pool_defaults;
+    struct worker self = {.bytes = 10 * MIB, .number = 1}, other = {.bytes = KIB, .number = 2};
+    config.policy = policy_named("segments");
+    config.max_idle = (struct limit){.kind = LIMIT_PERCENT, .percent = 100};
+    stop(state);
+    start_with(&config, 24 * MIB);
+    sem_init(&asks, 0, 0);
+    sem_init(&goes, 0, 0);
+    worker_start(&other);
+    in_between = &other;
+    alloc(24 * MIB);
+    fake.on_info = begin_another_request;
+    any_alloc(&self);
+    assert_null(fake.on_info);
+    assert_int_equal(self.result, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stats_get(STATS_wait_ns), 0);
+    sem_post(&goes);
+    sem_wait(&other.answered);
+    assert_int_equal(other.result, CUDA_ERROR_OUT_OF_MEMORY);
+    assert_true(pool_is_valid(pool));
+    worker_do(&other, NULL);
+}
+
 static int looks;
 
 static void count_look(struct pool *looked) {
@@ -364,6 +406,7 @@ int main(void) {
         OWING(a_forked_child_leaves_its_parents_figures_alone),
         OWING(a_forked_child_counts_from_zero),
         TEST(a_request_waits_for_the_rest_of_what_another_thread_has_just_been_given),
+        TEST(a_request_does_not_wait_for_one_that_was_made_after_its_refusal),
         TEST(a_host_function_may_free_nothing_though_a_free_of_the_block_is_waiting),
         TEST(a_host_function_disowns_nothing),
         TEST(a_block_freed_while_a_host_function_is_refused_its_free_is_free),
