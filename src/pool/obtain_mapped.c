@@ -284,13 +284,13 @@ static void unmap_taken(struct growing *growing) {
 }
 
 /* Takes the end of a reservation for the request, if there are so many bytes. Where all chunks are
- * whole pages, what the request lacks is known: the idle block that it begins in counts. Lock held.
- */
+ * whole pages, what the request lacks is known: the idle block that it begins in counts, as far as
+ * it is whole pages, for another thread's chunks may come behind the claim. Lock held. */
 static bool take_end(struct growing *growing, struct reservation *reservation, size_t bytes) {
     lock_check_held(LOCK_POOL);
     const struct pool_block *tail =
         growing->page ? tail_before(growing, reservation, reservation->end) : NULL;
-    bytes -= tail ? tail->size : 0;
+    bytes -= tail ? tail->size / PAGE * PAGE : 0;
     if (reservation->small != growing->small || reservation_room(reservation) < bytes)
         return false;
     growing->reservation = reservation;

@@ -728,6 +728,37 @@ static void expandable_begins_in_the_idle_end_of_a_range_that_has_room_for_the_r
     assert_true(stats_get(STATS_map_calls) - calls <= 2 * 2); /* for two pages, each two at most */
 }
 
+static CUdeviceptr behind; /* 0: it could not be allocated */
+
+static CUresult map_beside_another(CUdeviceptr address, size_t bytes, size_t offset,
+                                   CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    struct call_site site = {.frames = {B}, .depth = 1};
+    driver.mem_map = map_itself;
+    if (pool_malloc(pool, &behind, 26 * MIB, &site) != CUDA_SUCCESS)
+        behind = 0;
+    return map_itself(address, bytes, offset, handle, flags);
+}
+
+static CUresult allocate_nothing(CUdeviceptr *pointer, size_t bytes) {
+    (void)pointer;
+    (void)bytes;
+    return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+/* The first request begins in 5 MiB, which are no whole pages, and lacks 21. */
+static void expandable_maps_whole_pages_behind_what_another_thread_is_about_to_map(void **state) {
+    (void)state;
+    start("pytorch-expandable", "");
+    alloc(A, 15 * MIB);
+    map_itself = driver.mem_map;
+    driver.mem_map = map_beside_another;
+    driver.mem_alloc = allocate_nothing;
+    CUdeviceptr pointer = alloc(A, 26 * MIB);
+    assert_true(behind > pointer);
+    release(pointer);
+    release(behind);
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         TEST(futhark_serves_a_tag_from_its_own_block_alone),
@@ -772,6 +803,7 @@ int main(void) {
         TEST(vmm_serves_whoever_finds_enough_beside_threads_that_find_too_little),
         TEST(expandable_maps_first_where_idle_pages_were_unmapped),
         TEST(expandable_begins_in_the_idle_end_of_a_range_that_has_room_for_the_rest),
+        TEST(expandable_maps_whole_pages_behind_what_another_thread_is_about_to_map),
     };
     uint64_t (*hazards)(void);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
