@@ -18,7 +18,8 @@
 
 /* Allocates from the driver, `first` bytes if that is more than the request and it has so much,
  * else the request, releasing idle memory while it is out of memory. On success either *block is a
- * block found in the pool meanwhile, or *obtained is the driver's. Lock not held. */
+ * block found in the pool meanwhile, or *obtained is the driver's; obtained->pointer is the address
+ * of either. Lock not held. */
 static CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
                                       size_t first, struct pool_block **block,
                                       struct obtained *obtained) {
@@ -143,9 +144,9 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     bool lacks = !block && !obtained.stitched && headroom_may_lack(context->device, obtained.size);
     bool zero = pool->config.zero;
     pool_unlock(pool);
-    *pointer = block ? block->pointer : obtained.pointer;
+    *pointer = obtained.pointer;
     if (zero && (block || is_used(&obtained)))
-        clear_memory(pool, context, *pointer, block ? block->requested : request->bytes);
+        clear_memory(pool, context, *pointer, request->bytes);
     if (lacks)
         release_for_launches(pool, context, 0);
     return CUDA_SUCCESS;
@@ -168,37 +169,46 @@ static struct pool_block *take_deferred(struct pool *pool, const struct request 
     return block;
 }
 
-/* The block with the lock released; or NULL with the lock held, while a capture goes on that has
- * begun meanwhile: the block is idle again, and the driver's memory serves. Lock held on entry. */
-static struct pool_block *clear_or_put_back(struct pool *pool, struct pool_block *block) {
+/* True with the lock released; or false with the lock held, while a capture goes on that has begun
+ * meanwhile: the block is idle again, and the driver's memory serves. Lock held on entry. */
+static bool clear_or_put_back(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;
     CUdeviceptr pointer = block->pointer;
+    size_t bytes = block->requested;
     pool_unlock(pool);
-    if (clear_memory(pool, context, pointer, block->requested))
-        return block;
+    if (clear_memory(pool, context, pointer, bytes))
+        return true;
     pool_lock(pool);
-    if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE) {
+    if (!context->ended) {
         take_count_hits(context, block->site, -1);
-        stats_grow(&block->site->stats->allocated_bytes, 0 - block->requested);
+        stats_grow(&block->site->stats->allocated_bytes, 0 - bytes);
         ledger_make_idle(pool, block);
     }
-    return NULL;
+    return false;
 }
 
-/* Takes an idle block for the request, live and with the lock released; NULL with the lock held. */
-static struct pool_block *serve(struct pool *pool, const struct request *request) {
+/* Whether an idle block serves the request: it is live then, and the lock released. Its record is
+ * not looked at afterwards, for it may be another block's once the context has ended. Lock held on
+ * entry, and on return if none serves. */
+static bool serve(struct pool *pool, const struct request *request, CUdeviceptr *pointer) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
     struct pool_block *block =
         pool_take(pool, context, request->site, request->bytes, request->size);
     if (!block && context_may_defer(context))
         block = take_deferred(pool, request);
-    if (block && pool->config.zero)
-        return clear_or_put_back(pool, block);
-    if (block)
+    if (!block)
+        return false;
+    CUdeviceptr address = block->pointer;
+    bool served = true;
+    if (pool->config.zero)
+        served = clear_or_put_back(pool, block);
+    else
         pool_unlock(pool);
-    return block;
+    if (served)
+        *pointer = address;
+    return served;
 }
 
 /* The site of a request in the current context, with the lock; or NULL, without it, if
@@ -253,11 +263,8 @@ CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdevicept
     if (!site)
         return malloc_past_pool(pool, context, kind, pointer, bytes, NULL);
     struct request request = {context, site, bytes, size, NULL, stream};
-    struct pool_block *block = serve(pool, &request);
-    if (!block)
-        return malloc_from_driver(pool, &request, pointer);
-    *pointer = block->pointer;
-    return CUDA_SUCCESS;
+    return serve(pool, &request, pointer) ? CUDA_SUCCESS
+                                          : malloc_from_driver(pool, &request, pointer);
 }
 
 static CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
@@ -297,10 +304,8 @@ CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitc
         bytes = 0;
     size_t size = bytes ? pool->keeper->round(bytes) : 0;
     struct request request = {context, site, bytes, size, &pitched, NULL};
-    struct pool_block *block = size ? serve(pool, &request) : NULL;
-    if (!block)
+    if (!size || !serve(pool, &request, pointer))
         return malloc_from_driver(pool, &request, pointer);
     *pitch = pitched.known;
-    *pointer = block->pointer;
     return CUDA_SUCCESS;
 }

@@ -147,10 +147,12 @@ struct search {
     struct patience patience;
 };
 
-/* Lock held. */
+/* The record may be another block's once the lock is released: see malloc.c. Lock held. */
 static bool took(const struct search *search, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     *search->block = block;
+    if (block)
+        search->obtained->pointer = block->pointer;
     if (block && search->request->pitch)
         *search->request->pitch->pitch = search->request->pitch->known;
     return block;

@@ -24,7 +24,8 @@ CUresult allocate_from_driver(struct pool *pool, const struct request *request, 
                               struct obtained *obtained);
 /* out_of_memory.c: asks again for a request that was refused, after room is made. round: the pool's
  * release_rounds before the driver was asked. On success either *block is a block found in the pool
- * meanwhile, or *obtained is the driver's. Lock not held. */
+ * meanwhile, or *obtained is the driver's; obtained->pointer is the address of either. Lock not
+ * held. */
 CUresult make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
                                 int round, struct pool_block **block, struct obtained *obtained);
 

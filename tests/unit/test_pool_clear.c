@@ -20,6 +20,26 @@ static CUdeviceptr leave_idle(void) {
     return idle;
 }
 
+/* What other threads do meanwhile: the context ends, and one in its place is used. */
+static void end_context_and_use_anew(void) {
+    fake.on_wait = NULL;
+    pool_context_ending(pool, fake.current);
+    for (int i = 0; i < 4; i++)
+        alloc(3 * MIB);
+}
+
+static void an_address_is_the_requests_own_though_its_context_ends_meanwhile(void **state) {
+    (void)state;
+    start_clearing(POOL_FREE_AUTO);
+    fake.stream = NULL; /* the context is waited for */
+    CUdeviceptr idle = leave_idle();
+    fake.on_wait = end_context_and_use_anew;
+    CUdeviceptr pointer = 0;
+    assert_int_equal(try_alloc(&pointer, 5 * MIB, 1), CUDA_SUCCESS);
+    assert_null(fake.on_wait);
+    assert_int_equal(pointer, idle);
+}
+
 static void the_host_waits_for_the_memset_and_for_no_context(void **state) {
     (void)state;
     start_clearing(POOL_FREE_AUTO);
@@ -82,6 +102,7 @@ static void what_cannot_be_cleared_as_a_capture_has_begun_is_left_idle(void **st
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(an_address_is_the_requests_own_though_its_context_ends_meanwhile),
         TEST(the_host_waits_for_the_memset_and_for_no_context),
         TEST(one_stream_serves_all_memory_of_a_context),
         TEST(without_a_stream_the_context_is_waited_for),
