@@ -67,30 +67,6 @@ static inline void pool_count_released(struct pool *pool, struct device *device,
         futex_change(&pool->release_rounds);
 }
 
-/* Before the driver is asked for a region from which other requests may be served: until it is
- * adopted, a request that is refused because of it waits. Lock held. */
-static inline void source_shares(struct device *device, struct obtained *obtained) {
-    lock_check_held(LOCK_POOL);
-    obtained->share = ++device->shares;
-    LIST_INSERT_HEAD(&device->sharing, obtained, link);
-}
-/* A record tells of it from now on. Lock held. */
-static inline void source_shares_openly(const struct obtained *obtained) {
-    lock_check_held(LOCK_POOL);
-    if (obtained->share)
-        LIST_REMOVE(obtained, link);
-}
-/* There will be no such region. Lock not held. */
-static inline void source_shares_nothing(struct pool *pool, struct obtained *obtained) {
-    lock_check_none();
-    if (!obtained->share)
-        return;
-    pool_lock(pool);
-    LIST_REMOVE(obtained, link);
-    pool_unlock(pool);
-    obtained->share = 0;
-}
-
 /* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
  * cuMemAlloc gave does. Where it does not, the pool waits. */
 static inline bool keeper_driver_waits(const struct keeper *keeper) {

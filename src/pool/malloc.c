@@ -16,10 +16,9 @@
  * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/cache_quick.h"
 
-/* Allocates from the driver, `first` bytes if that is more than the request and it has so much,
- * else the request, releasing idle memory while it is out of memory. On success either *block is a
- * block found in the pool meanwhile, or *obtained is the driver's; obtained->pointer is the address
- * of either. Lock not held. */
+/* Allocates `first` bytes of the driver if that is more than the request and it has so much, else
+ * the request, releasing idle memory while it is out of memory. On success *block was found in the
+ * pool meanwhile, or *obtained is the driver's, and has the address. Lock not held. */
 static CUresult allocate_or_make_room(struct pool *pool, const struct request *request,
                                       size_t first, struct pool_block **block,
                                       struct obtained *obtained) {
@@ -169,18 +168,20 @@ static struct pool_block *take_deferred(struct pool *pool, const struct request 
     return block;
 }
 
-/* True with the lock released; or false with the lock held, while a capture goes on that has begun
- * meanwhile: the block is idle again, and the driver's memory serves. Lock held on entry. */
-static bool clear_or_put_back(struct pool *pool, struct pool_block *block) {
+/* As serve, of a block to be cleared. False: a capture has begun meanwhile, and the block is idle
+ * again. Lock held on entry, and on return if false. */
+static bool clear_or_put_back(struct pool *pool, struct pool_block *block, CUdeviceptr *pointer) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;
-    CUdeviceptr pointer = block->pointer;
+    CUdeviceptr address = block->pointer;
     size_t bytes = block->requested;
     pool_unlock(pool);
-    if (clear_memory(pool, context, pointer, bytes))
+    if (clear_memory(pool, context, address, bytes)) {
+        *pointer = address;
         return true;
+    }
     pool_lock(pool);
-    if (!context->ended) {
+    if (!context->ended && ledger_find(pool, address) == block && block->state == BLOCK_LIVE) {
         take_count_hits(context, block->site, -1);
         stats_grow(&block->site->stats->allocated_bytes, 0 - bytes);
         ledger_make_idle(pool, block);
@@ -188,27 +189,21 @@ static bool clear_or_put_back(struct pool *pool, struct pool_block *block) {
     return false;
 }
 
-/* Whether an idle block serves the request: it is live then, and the lock released. Its record is
- * not looked at afterwards, for it may be another block's once the context has ended. Lock held on
- * entry, and on return if none serves. */
+/* Whether an idle block serves, live from now on. Once unlocked its record may be another block's,
+ * if the context ends. Lock held on entry, and on return if false. */
 static bool serve(struct pool *pool, const struct request *request, CUdeviceptr *pointer) {
     lock_check_held(LOCK_POOL);
-    struct context *context = request->context;
     struct pool_block *block =
-        pool_take(pool, context, request->site, request->bytes, request->size);
-    if (!block && context_may_defer(context))
+        pool_take(pool, request->context, request->site, request->bytes, request->size);
+    if (!block && context_may_defer(request->context))
         block = take_deferred(pool, request);
-    if (!block)
-        return false;
-    CUdeviceptr address = block->pointer;
-    bool served = true;
-    if (pool->config.zero)
-        served = clear_or_put_back(pool, block);
-    else
+    if (block && pool->config.zero)
+        return clear_or_put_back(pool, block, pointer);
+    if (block) {
+        *pointer = block->pointer;
         pool_unlock(pool);
-    if (served)
-        *pointer = address;
-    return served;
+    }
+    return block;
 }
 
 /* The site of a request in the current context, with the lock; or NULL, without it, if

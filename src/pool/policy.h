@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct device;
 struct pool;
 struct request;
 struct context;
@@ -66,6 +67,12 @@ extern const struct source source_plain, source_regions, source_segments, source
 void source_driver_pool_end_stream(struct pool *pool, struct context *context);
 /* `bytes` of the context were given back to the driver's memory pool, by whomever. Lock held. */
 void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);
+
+/* shares.c. Before the driver is asked for a region from which other requests may be served: until
+ * it is adopted, a request that is refused because of it waits. Lock held. */
+void source_shares(struct device *device, struct obtained *obtained);
+/* There will be no such region. Lock not held. */
+void source_shares_nothing(struct pool *pool, struct obtained *obtained);
 
 struct policy {
     const char *name;

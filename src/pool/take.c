@@ -171,7 +171,8 @@ void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
     size_t bytes = request->pitch ? obtained->size : request->bytes;
-    source_shares_openly(obtained);
+    if (obtained->share)
+        LIST_REMOVE(obtained, link);
     if (request->context->ended) { /* the memory went with it */
         if (obtained->block)
             ledger_recycle(pool, obtained->block);
