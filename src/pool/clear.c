@@ -52,3 +52,19 @@ bool clear_memory(struct pool *pool, struct context *context, CUdeviceptr pointe
     context_note_error(pool, context, result);
     return true;
 }
+
+struct pool_block *clear_block(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = block->context;
+    CUdeviceptr pointer = block->pointer;
+    pool_unlock(pool);
+    if (clear_memory(pool, context, pointer, block->requested))
+        return block;
+    pool_lock(pool);
+    if (ledger_find(pool, pointer) == block && block->state == BLOCK_LIVE) {
+        take_count_hits(context, block->site, -1);
+        stats_grow(&block->site->stats->allocated_bytes, 0 - block->requested);
+        ledger_make_idle(pool, block);
+    }
+    return NULL;
+}

@@ -443,6 +443,8 @@ static void notice_releases(struct search *search, int round) {
 CUresult make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
                                 int round, struct pool_block **block, struct obtained *obtained) {
     lock_check_none();
+    if (!driver_refused(refusal))
+        return refusal;
     if (PLANTED(slow_refusal))
         futex_pause();
     struct search search = {
