@@ -86,7 +86,7 @@ struct pool {
     uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
     uint64_t identities;                   /* given to suballocations so far */
 
-    /* cache_life.c, cache_stop.c */
+    /* cache.c, cache_stop.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
     _Atomic uint64_t
