@@ -6,6 +6,22 @@
 #include "keep/region.h"
 #include "pool/internal.h"
 
+void source_shares(struct device *device, struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
+    device->sharing++;
+    obtained->shares = true;
+}
+
+void source_shares_nothing(struct pool *pool, struct device *device, struct obtained *obtained) {
+    lock_check_none();
+    if (!obtained->shares)
+        return;
+    pool_lock(pool);
+    device->sharing--;
+    pool_unlock(pool);
+    obtained->shares = false;
+}
+
 /* What regions are multiples of. A device without a whole page has smaller ones. */
 static size_t unit_of(const struct device *device) {
     return device->total && device->total < ROUND_PAGE ? ROUND_SMALL : ROUND_PAGE;

@@ -11,6 +11,7 @@
 struct pool;
 struct request;
 struct context;
+struct device;
 struct page;
 
 /* Memory that came from the driver. */
@@ -51,6 +52,12 @@ struct source {
      * NULL: it is counted already. */
     void (*refresh)(struct pool *pool, struct context *context);
 };
+
+/* obtain_regions.c. Before the driver is asked for a region from which other requests may be
+ * served: until it is adopted, a request that is refused because of it waits. Lock held. */
+void source_shares(struct device *device, struct obtained *obtained);
+/* There will be no such region. Lock not held. */
+void source_shares_nothing(struct pool *pool, struct device *device, struct obtained *obtained);
 
 /* By calls of the driver's, a block each; regions of them, that double or are of fixed sizes;
  * chunks, mapped side by side; a memory pool of the driver's. */
