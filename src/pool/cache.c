@@ -111,7 +111,7 @@ __attribute__((noinline)) static struct cache *find_own(struct pool *pool, struc
         cache->thread = thread;
     }
     if (cache)
-        *place = cache_mine = (struct cache_mine){key, cache, thread_number()};
+        *place = cache_mine = (struct cache_mine){key, cache};
     return cache;
 }
 

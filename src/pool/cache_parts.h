@@ -74,11 +74,10 @@ struct cache {
 
 /* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet.
  * Caches are never given back to the system, since any thread may have one here; the cache's own
- * key tells whether it still serves. `thread` is this thread's number. */
+ * key tells whether it still serves. Whoever has one here has a number (thread_marks.h). */
 struct cache_mine {
     uintptr_t key;
     struct cache *cache;
-    uint32_t thread;
 };
 
 extern _Thread_local struct cache_mine cache_mine

@@ -32,7 +32,7 @@ bool context_is_first(const struct pool *pool, const struct context *context) {
 
 struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
     struct device *device;
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal)
             return device;
     return NULL;
@@ -143,17 +143,11 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
         device->place = facts->place;
         memcpy(device->uuid, facts->uuid.bytes, sizeof device->uuid);
         device->stats = stats_device(facts->ordinal, facts->total, device->uuid);
-        LIST_INSERT_HEAD(&pool->devices, device, link);
+        TAILQ_INSERT_HEAD(&pool->devices, device, link);
     } else { /* behind all others: its idle memory is the last to help them */
         device->ordinal = ordinal_of_kind(memory);
         device->total = pool->config.host_memory;
-        struct device *last = LIST_FIRST(&pool->devices);
-        while (last && LIST_NEXT(last, link))
-            last = LIST_NEXT(last, link);
-        if (last)
-            LIST_INSERT_AFTER(last, device, link);
-        else
-            LIST_INSERT_HEAD(&pool->devices, device, link);
+        TAILQ_INSERT_TAIL(&pool->devices, device, link);
     }
     return device;
 }

@@ -83,7 +83,7 @@ struct device {
     struct address_index index; /* of its blocks, if the pool is indexed */
     _Atomic uint64_t
         renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
-    LIST_ENTRY(device) link;
+    TAILQ_ENTRY(device) link;
 };
 
 /* The ordinal of the ledger of a kind of memory, below POOL_ALL_DEVICES. Not for POOL_DEVICE. */

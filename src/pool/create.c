@@ -26,6 +26,7 @@ struct pool *pool_create(const struct pool_config *config, const struct driver *
     pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     pool->follower = cache_follower;
     pointer_map_init(&pool->map);
+    TAILQ_INIT(&pool->devices);
     pool->config = *config;
     pool->driver = driver;
     pool->keeper = config->policy ? config->policy->keeper : &keeper_site;
@@ -46,7 +47,7 @@ void pool_set_config(struct pool *pool, const struct pool_config *config, unsign
     pool_config_copy(&pool->config, config, settings);
     config_changed(pool);
     if (settings & POOL_SET_throttle_ratio) /* the allowance was for the old headroom */
-        LIST_FOREACH (device, &pool->devices, link)
+        TAILQ_FOREACH (device, &pool->devices, link)
             headroom_shrinks(device, UINT64_MAX);
     pool_unlock(pool);
 }

@@ -53,7 +53,7 @@ struct pool {
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
     LIST_HEAD(, context) ended, leaving; /* context_ends.c */
-    LIST_HEAD(, device) devices;
+    TAILQ_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
 
