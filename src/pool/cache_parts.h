@@ -1,7 +1,4 @@
-/* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest:
- * cache.c (caches, and what is in them), cache_wait.c (waits for one), cache_stop.c (all of them at
- * once), cache_table.h (their bins), cache_serve.c (what of it serves another site or size),
- * cache_miss.c, and cache_stopped.h. */
+/* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 

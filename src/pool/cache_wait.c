@@ -1,5 +1,4 @@
 /* Waiting for the lock of a cache that another thread has. */
-#include "clock.h"
 #include "pool/cache_stopped.h"
 
 #include <sys/syscall.h>

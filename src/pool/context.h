@@ -135,8 +135,8 @@ struct created_context {
 
 /* --- context.c and visit.c --- */
 
-/* The current context, NULL if there is none. Asked again if that fails, for a passing reason. Lock
- * not held. */
+/* The current context, NULL if there is none or the driver does not say. Asked again if that fails,
+ * for a passing reason. Lock not held. */
 CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record for memory of that kind, learnt if new. NULL if there is none or the
  * driver does not say. Lock not held on entry, but on return. */

@@ -8,7 +8,6 @@
 #include "pool/inside.h"
 #include "pool/internal.h"
 
-#include "planted.h"
 #include "sources/driver_pool.h"
 #include "sources/mapped.h"
 

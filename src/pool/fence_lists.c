@@ -4,7 +4,6 @@
 
 #include "by_pointer.h"
 #include "order/may_owe.h"
-#include "planted.h"
 #include "thread_marks.h"
 
 #include <stdlib.h>

@@ -9,7 +9,6 @@
 #include "by_pointer.h"
 #include "sources/driver_pool.h"
 
-#include "planted.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>

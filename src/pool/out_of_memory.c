@@ -12,8 +12,6 @@
  * Then the error is the driver's. */
 #include "pool/internal.h"
 
-#include "planted.h"
-
 /* What a request could be served from at best: what can never be had costs no idle memory, and no
  * wait. All of this may be said too high, never too low. */
 

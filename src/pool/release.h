@@ -4,6 +4,7 @@
 
 #include "futex.h"
 #include "lock.h"
+#include "pool/bounds.h"
 #include "pool/pool_struct.h"
 
 /* What the driver's free of a block may wait for. Natively the program's own free waits once, for
@@ -57,6 +58,14 @@ struct release_list {
     size_t physical; /* bytes that the driver has back with them: in pages, which bins' sizes are no
                         multiples of */
 };
+/* Blocks that are given up, linked through next_leaving up to `end`. Lock held. */
+static inline void given_up_note(struct device *device, const struct pool_block *blocks,
+                                 const struct pool_block *end) {
+    lock_check_held(LOCK_POOL);
+    for (; blocks != end; blocks = blocks->next_leaving)
+        *given_up_place(device, blocks->size) = blocks->size;
+}
+
 /* Lock held. */
 void release_list_add(struct pool *pool, struct release_list *releases,
                       struct pool_block *idle_block);

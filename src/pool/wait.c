@@ -3,9 +3,7 @@
 #include "pool/internal.h"
 
 #include "by_pointer.h"
-#include "clock.h"
 #include "order/may_owe.h"
-#include "planted.h"
 
 enum { MOMENT_NS = 250 * 1000 * 1000 };
 

@@ -6,7 +6,6 @@
 #include "pool/internal.h"
 
 #include "order/may_owe.h"
-#include "planted.h"
 #include "thread_marks.h"
 
 static enum wait_choice now_because(enum wait_reason *reason, enum wait_reason why) {
