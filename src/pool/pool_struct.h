@@ -15,6 +15,9 @@
 
 struct pitch;
 
+/* create.c: derives from the configuration what is kept of it. */
+void pool_config_changed(struct pool *pool);
+
 /* What stands still as long as the pool is locked: threads' caches. The lock knows no more of them.
  * with_own: what was the calling thread's goes on as well. */
 struct lock_follower {
