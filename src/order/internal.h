@@ -2,16 +2,9 @@
 #ifndef POOLCUDA_ORDER_INTERNAL_H
 #define POOLCUDA_ORDER_INTERNAL_H
 
-#include "lock.h"
 #include "order/fence.h"
-#include "order/order.h"
+#include "order/records.h"
 
-/* The record of a context; NULL: there is none. */
-struct order_context *order_find(const struct order *order, CUcontext handle);
-/* Whether there are streams of its own. */
-bool order_has_streams(const struct order_context *context);
-/* Whether there is one context alone. */
-bool order_is_one(const struct order *order);
 /* Makes known whose frees have set the word's bits: those of the only context. */
 void order_take_notice(struct order *order);
 /* To be called when a context has come or gone. */
@@ -32,8 +25,6 @@ bool order_fence_all(struct order *order);
 struct order_stream *order_find_again(struct order *order, const struct order_stream *copy);
 /* A created stream of that handle, NULL if there is none. */
 struct order_stream *order_find_created(struct order *order, CUstream handle);
-/* Notes that the stream may hold work that no fence covers, or no longer does. */
-void order_set_busy(struct order_stream *stream, bool busy);
 /* The context that a stream works in, as the driver says, which is known from now on; NULL without
  * host memory. Lock not held. */
 CUcontext order_meet_context_of(struct order *order, CUstream stream);
