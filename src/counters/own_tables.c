@@ -1,5 +1,5 @@
-/* The tables of the process's own page that name what they count: modules, tags, calls that pay for
- * waits, and ways past us. */
+/* The tables of the process's own page: routes, reasons of waits; and those that name what they
+ * count: modules, tags, calls that pay for waits, and ways past us. */
 #include "counters/own_page_parts.h"
 
 #include "base/by_pointer.h"
@@ -16,6 +16,16 @@ static void copy_text(char *to, size_t size, const char *from) {
     }
     memcpy(to, from, length);
     to[length] = '\0';
+}
+
+void stats_route(enum stats_route route) {
+    if (own_page)
+        atomic_fetch_add_explicit(&own_page->routes[route], 1, memory_order_relaxed);
+}
+
+void stats_wait(enum wait_reason reason) {
+    if (own_page)
+        atomic_fetch_add_explicit(&own_page->waits[reason], 1, memory_order_relaxed);
 }
 
 void stats_payer(const char *call) {

@@ -9,16 +9,6 @@
 
 #include <string.h>
 
-void stats_route(enum stats_route route) {
-    if (own_page)
-        atomic_fetch_add_explicit(&own_page->routes[route], 1, memory_order_relaxed);
-}
-
-void stats_wait(enum wait_reason reason) {
-    if (own_page)
-        atomic_fetch_add_explicit(&own_page->waits[reason], 1, memory_order_relaxed);
-}
-
 /* *least becomes the value if that is less; 0: there was none yet. */
 static void note_least(_Atomic uint64_t *least, uint64_t value) {
     uint64_t now = stats_read(least);

@@ -46,14 +46,6 @@ static inline uint64_t stats_rest(uint64_t all, uint64_t part) {
     return all > part ? all - part : 0;
 }
 
-static inline uint64_t stats_site_idle_blocks(const struct stats_site *site) {
-    return stats_rest(stats_read(&site->held_blocks), stats_read(&site->live_blocks));
-}
-
-static inline uint64_t stats_site_idle_bytes(const struct stats_site *site) {
-    return stats_rest(stats_read(&site->held_bytes), stats_read(&site->live_bytes));
-}
-
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
 
 static inline void stats_add(enum stats_counter counter, uint64_t n) {

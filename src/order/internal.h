@@ -2,30 +2,9 @@
 #ifndef POOLCUDA_ORDER_INTERNAL_H
 #define POOLCUDA_ORDER_INTERNAL_H
 
-#include "base/lock.h"
 #include "order/fence.h"
-#include "order/order.h"
+#include "order/records.h"
 
-/* The record of a context; NULL: there is none. */
-static inline struct order_context *order_find(const struct order *order, CUcontext handle) {
-    lock_check_held(LOCK_ORDER);
-    struct order_context *context;
-    LIST_FOREACH (context, &order->contexts, link)
-        if (context->handle == handle)
-            return context;
-    return NULL;
-}
-/* Whether there are streams of its own. */
-static inline bool order_has_streams(const struct order_context *context) {
-    lock_check_held(LOCK_ORDER);
-    return context->has_per_thread || !LIST_EMPTY(&context->streams);
-}
-/* Whether there is one context alone. */
-static inline bool order_is_one(const struct order *order) {
-    lock_check_held(LOCK_ORDER);
-    const struct order_context *first = LIST_FIRST(&order->contexts);
-    return first && !LIST_NEXT(first, link);
-}
 /* Makes known whose frees have set the word's bits: those of the only context. */
 void order_take_notice(struct order *order);
 /* To be called when a context has come or gone. */
@@ -46,15 +25,6 @@ bool order_fence_all(struct order *order);
 struct order_stream *order_find_again(struct order *order, const struct order_stream *copy);
 /* A created stream of that handle, NULL if there is none. */
 struct order_stream *order_find_created(struct order *order, CUstream handle);
-/* Notes that the stream may hold work that no fence covers, or no longer does. */
-static inline void order_set_busy(struct order_stream *stream, bool busy) {
-    lock_check_held(LOCK_ORDER);
-    if (busy && !stream->busy)
-        LIST_INSERT_HEAD(&stream->context->busy, stream, busy_link);
-    if (!busy && stream->busy)
-        LIST_REMOVE(stream, busy_link);
-    stream->busy = busy;
-}
 /* The context that a stream works in, as the driver says, which is known from now on; NULL without
  * host memory. Lock not held. */
 CUcontext order_meet_context_of(struct order *order, CUstream stream);

@@ -94,7 +94,7 @@ static void destroy(struct index_blocks *class) {
 void address_index_destroy(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct device *device;
-    LIST_FOREACH (device, &pool->devices, link) {
+    TAILQ_FOREACH (device, &pool->devices, link) {
         destroy(&device->index.small);
         destroy(&device->index.large);
         device->index = (struct address_index){.pages = 0};
@@ -118,7 +118,7 @@ struct pool_block *address_index_find(const struct pool *pool, uint64_t address)
     lock_check_held(LOCK_POOL);
     const struct device *device;
     struct pool_block *block = NULL;
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if ((block = find(&device->index.large, address)) ||
             (block = find(&device->index.small, address)))
             break;

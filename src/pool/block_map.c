@@ -105,7 +105,7 @@ void pool_note_end(struct pool *pool) {
         largest = block && block->size > largest ? block->size : largest;
     }
     stats_set(STATS_largest_idle_bytes, largest);
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         close_history(pool, device);
     pool_unlock(pool);
 }

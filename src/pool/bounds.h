@@ -108,14 +108,6 @@ static inline uint64_t *given_up_place(struct device *device, size_t size) {
     return &device->bounds.given_up[class];
 }
 
-/* Blocks that are given up, linked through next_leaving up to `end`. */
-static inline void given_up_note(struct device *device, const struct pool_block *blocks,
-                                 const struct pool_block *end) {
-    lock_check_held(LOCK_POOL);
-    for (; blocks != end; blocks = blocks->next_leaving)
-        *given_up_place(device, blocks->size) = blocks->size;
-}
-
 /* A miss that one of them may have caused. */
 static inline void given_up_miss(struct device *device, size_t size) {
     lock_check_held(LOCK_POOL);

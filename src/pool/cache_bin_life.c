@@ -1,4 +1,5 @@
-/* The bins of threads' caches are made, emptied, and go once nobody uses them. */
+/* The bins of threads' caches are made, emptied into the store, one by one or all at once, and go
+ * once nobody uses them. */
 #include "base/by_pointer.h"
 #include "pool/cache_stopped.h"
 
@@ -46,6 +47,29 @@ BY_POINTER static bool stays_when_drained(struct cache_bin *bin, void *data) {
 void cache_drain_one(struct cache *cache) {
     lock_check_held(LOCK_POOL);
     cache_table_filter(&cache->table, stays_when_drained, cache);
+}
+
+void cache_offer_largest(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct pool_block *kept = context->keeper->largest(&context->store);
+    size_t least = kept ? kept->size : 0;
+    bool alike;
+    for (int i = 0; i < pool->cache_count; i++) {
+        struct cache *cache = pool->caches[i];
+        struct cache_bin *bin;
+        while (cache->context == context && (bin = cache_table_largest(&cache->table, &alike)) &&
+               bin->size >= least) {
+            least = bin->size;
+            cache_empty_bin(cache, bin);
+        }
+    }
+}
+
+void cache_drain(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    for (int i = 0; i < pool->cache_count; i++)
+        if (pool->caches[i]->context == context)
+            cache_drain_one(pool->caches[i]);
 }
 
 BY_POINTER static bool has_block_or_is_used(struct cache_bin *bin, void *cache) {

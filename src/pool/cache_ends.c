@@ -32,6 +32,14 @@ static void give_back_spares(struct pool *pool, struct cache *cache) {
     }
 }
 
+bool cache_is_asking(const struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    for (int i = 0; i < pool->cache_count; i++)
+        if (pool->caches[i]->asking)
+            return true;
+    return false;
+}
+
 void cache_close(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     for (int i = 0; i < pool->cache_count; i++)

@@ -1,7 +1,4 @@
-/* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest:
- * cache_life.c (caches), cache_stop.c (all of them at once), cache_table.h (their bins),
- * cache_bins.c (what is in these), cache_serve.c (what of it serves another site or size),
- * cache_miss.c, and cache_stopped.h. */
+/* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -74,11 +71,10 @@ struct cache {
 
 /* The thread's cache for the context that it used last, by cache_key(); NULL and 0: none yet.
  * Caches are never given back to the system, since any thread may have one here; the cache's own
- * key tells whether it still serves. `thread` is this thread's number. */
+ * key tells whether it still serves. Whoever has one here has a number (thread_marks.h). */
 struct cache_mine {
     uintptr_t key;
     struct cache *cache;
-    uint32_t thread;
 };
 
 extern _Thread_local struct cache_mine cache_mine

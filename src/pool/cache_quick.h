@@ -280,7 +280,7 @@ quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
     block->requested = 0;
     if (__builtin_expect(cache->defers, 0)) {
         block->state = BLOCK_DEFERRED;
-        block->freed_by = cache_mine.thread;
+        block->freed_by = thread_marks.number;
         block->next = cache->deferred;
         cache->deferred = block;
         order_defers();

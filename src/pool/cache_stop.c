@@ -1,8 +1,6 @@
 /* Stopping threads' caches and letting them go on: what the pool's lock calls as it is taken and
  * given back, what each cache may do in between, and when a cache's call has to go the long way. */
 #include "base/by_pointer.h"
-#include "base/clock.h"
-#include "base/planted.h"
 #include "pool/cache_stopped.h"
 
 #include <string.h>

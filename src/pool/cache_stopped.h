@@ -4,6 +4,7 @@
 #define POOLCUDA_POOL_CACHE_STOPPED_H
 
 #include "pool/cache_quick.h"
+#include "pool/cache_table_change.h"
 
 /* cache_making_room.c: a miss that nothing idle serves, of a cache that is alone and whose room to
  * grow is less than `size`: gives back what would be too much, if that is soon done. False: nothing

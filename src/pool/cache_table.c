@@ -1,4 +1,4 @@
-#include "pool/cache_table.h"
+#include "pool/cache_table_change.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* The bins of a table come and go, and the table grows. */
-#include "pool/cache_table.h"
+#include "pool/cache_table_change.h"
 
 #include <limits.h>
 #include <stdlib.h>

@@ -6,8 +6,6 @@
  * gate_closing.c says how long that takes. */
 #include "pool/internal.h"
 
-#include "base/planted.h"
-
 bool pool_gate_enter(struct pool *pool) {
     if (PLANTED(capture_race)) { /* checks too early, and says nothing of being inside */
         bool open = !atomic_load(&pool->captures);

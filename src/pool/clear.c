@@ -52,3 +52,22 @@ bool clear_memory(struct pool *pool, struct context *context, CUdeviceptr pointe
     context_note_error(pool, context, result);
     return true;
 }
+
+bool clear_block(struct pool *pool, struct pool_block *block, CUdeviceptr *pointer) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = block->context;
+    CUdeviceptr address = block->pointer;
+    size_t bytes = block->requested;
+    pool_unlock(pool);
+    if (clear_memory(pool, context, address, bytes)) {
+        *pointer = address;
+        return true;
+    }
+    pool_lock(pool);
+    if (!context->ended && ledger_find(pool, address) == block && block->state == BLOCK_LIVE) {
+        take_count_hits(context, block->site, -1);
+        stats_grow(&block->site->stats->allocated_bytes, 0 - bytes);
+        ledger_make_idle(pool, block);
+    }
+    return false;
+}

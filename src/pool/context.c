@@ -2,8 +2,6 @@
 #include "pool/internal.h"
 
 #include "base/hash.h"
-#include "base/planted.h"
-#include "thread_marks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +30,7 @@ bool context_is_first(const struct pool *pool, const struct context *context) {
 
 struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
     struct device *device;
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal)
             return device;
     return NULL;
@@ -46,14 +44,10 @@ bool context_is_created(const struct pool *pool, CUcontext handle) {
     return created != NULL;
 }
 
-/* What the driver says of a device. */
-struct device_facts {
-    CUdevice ordinal;
-    size_t total;
-    enum host_access host_access;
-    CUuuid uuid;
-    struct device_place place;
-    CUevent event;         /* these two for the context's record */
+/* What the driver says of a context and its device. */
+struct facts {
+    struct device device; /* what it says of it, and nothing else */
+    CUevent event;
     unsigned long long id; /* 0: the driver cannot tell */
 };
 
@@ -79,15 +73,15 @@ CUresult context_ask_id(struct pool *pool, CUcontext handle, unsigned long long 
 
 /* The device's memory. Another tool between may answer 0 where it keeps no limit of its own; then
  * the current context is asked. */
-static CUresult ask_total(struct pool *pool, CUdevice ordinal, size_t *total) {
-    size_t available;
-    *total = 0;
-    CUresult result = pool->driver->device_total_mem(total, ordinal);
-    if (result == CUDA_SUCCESS && !*total && pool_gate_enter(pool)) {
-        if (pool->driver->mem_get_info(&available, total) != CUDA_SUCCESS)
-            *total = 0;
+static CUresult ask_total(struct pool *pool, struct device *device) {
+    size_t available, total = 0;
+    CUresult result = pool->driver->device_total_mem(&total, device->ordinal);
+    if (result == CUDA_SUCCESS && !total && pool_gate_enter(pool)) {
+        if (pool->driver->mem_get_info(&available, &total) != CUDA_SUCCESS)
+            total = 0;
         pool_gate_leave(pool);
     }
+    device->total = total;
     return result;
 }
 
@@ -117,43 +111,36 @@ CUresult context_ask_host_access(const struct pool *pool, CUdevice ordinal,
     return result;
 }
 
-static bool ask_device(struct pool *pool, struct device_facts *facts) {
-    memset(&facts->uuid, 0, sizeof facts->uuid);
+static bool ask_device(struct pool *pool, struct facts *facts) {
+    struct device *device = &facts->device;
+    CUuuid uuid = {{0}};
     if (pool->driver->device_get_uuid)
-        pool->driver->device_get_uuid(&facts->uuid, facts->ordinal);
-    context_ask_host_access(pool, facts->ordinal, &facts->host_access);
-    place_learn(pool, facts->ordinal, &facts->place);
+        pool->driver->device_get_uuid(&uuid, device->ordinal);
+    memcpy(device->uuid, uuid.bytes, sizeof device->uuid);
+    context_ask_host_access(pool, device->ordinal, &device->host_access);
+    place_learn(pool, device->ordinal, &device->place);
     facts->event = make_event(pool);
     context_ask_id(pool, NULL, &facts->id);
-    return ask_total(pool, facts->ordinal, &facts->total) == CUDA_SUCCESS;
+    return ask_total(pool, device) == CUDA_SUCCESS;
 }
 
 /* The record of a device, or of a kind of memory that is none's. NULL without memory. Lock held. */
 static struct device *add_device(struct pool *pool, enum pool_memory memory,
-                                 const struct device_facts *facts) {
+                                 const struct device *told) {
     lock_check_held(LOCK_POOL);
     struct device *device = calloc(1, sizeof *device);
     if (!device)
         return NULL;
-    device->memory = memory;
-    device->host_access = facts->host_access;
     if (memory == POOL_DEVICE) {
-        device->ordinal = facts->ordinal;
-        device->total = facts->total;
-        device->place = facts->place;
-        memcpy(device->uuid, facts->uuid.bytes, sizeof device->uuid);
-        device->stats = stats_device(facts->ordinal, facts->total, device->uuid);
-        LIST_INSERT_HEAD(&pool->devices, device, link);
+        *device = *told;
+        device->stats = stats_device(device->ordinal, device->total, device->uuid);
+        TAILQ_INSERT_HEAD(&pool->devices, device, link);
     } else { /* behind all others: its idle memory is the last to help them */
+        device->memory = memory;
         device->ordinal = ordinal_of_kind(memory);
         device->total = pool->config.host_memory;
-        struct device *last = LIST_FIRST(&pool->devices);
-        while (last && LIST_NEXT(last, link))
-            last = LIST_NEXT(last, link);
-        if (last)
-            LIST_INSERT_AFTER(last, device, link);
-        else
-            LIST_INSERT_HEAD(&pool->devices, device, link);
+        device->host_access = told->host_access;
+        TAILQ_INSERT_TAIL(&pool->devices, device, link);
     }
     return device;
 }
@@ -175,17 +162,18 @@ static bool open_store(struct context *context) {
 
 /* Records a context that the driver has described. Lock held. */
 static struct context *add_context(struct pool *pool, CUcontext handle,
-                                   const struct pool_kind *kind, const struct device_facts *facts) {
+                                   const struct pool_kind *kind, const struct facts *facts) {
     lock_check_held(LOCK_POOL);
-    CUdevice ledger = kind->memory == POOL_DEVICE ? facts->ordinal : ordinal_of_kind(kind->memory);
+    CUdevice ordinal = facts->device.ordinal;
+    CUdevice ledger = kind->memory == POOL_DEVICE ? ordinal : ordinal_of_kind(kind->memory);
     struct device *device = context_find_device(pool, ledger);
     if (!device)
-        device = add_device(pool, kind->memory, facts);
+        device = add_device(pool, kind->memory, &facts->device);
     struct context *context = device ? calloc(1, sizeof *context) : NULL;
     if (!context)
         return NULL;
     bool created = context_is_created(pool, handle);
-    if (!order_context_begins(&pool->order, handle, created ? ORDER_NO_DEVICE : facts->ordinal)) {
+    if (!order_context_begins(&pool->order, handle, created ? ORDER_NO_DEVICE : ordinal)) {
         free(context);
         return NULL;
     }
@@ -197,7 +185,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
         return NULL;
     }
     context->handle = handle;
-    context->ordinal = facts->ordinal;
+    context->ordinal = ordinal;
     context->next_region = ROUND_PAGE;
     context->device = device;
     context->event = facts->event;
@@ -225,7 +213,9 @@ CUresult context_current(struct pool *pool, CUcontext *handle) {
     lock_check_none();
     *handle = NULL;
     CUresult result = pool->driver->ctx_get_current(handle);
-    return result == CUDA_SUCCESS ? result : pool->driver->ctx_get_current(handle);
+    if (result != CUDA_SUCCESS && (result = pool->driver->ctx_get_current(handle)) != CUDA_SUCCESS)
+        *handle = NULL;
+    return result;
 }
 
 /* A record of the context, which has none yet, if the driver says what it is. Lock held on entry
@@ -235,9 +225,9 @@ static __attribute__((noinline)) struct context *learn_context(struct pool *pool
     lock_check_held(LOCK_POOL);
     bool ending = pool->ends_under_way && !PLANTED(recorded_while_ending);
     uint64_t ends = pool->ends;
-    struct device_facts facts;
+    struct facts facts = {.device = {.memory = POOL_DEVICE}};
     pool_unlock(pool);
-    bool known = !ending && pool->driver->ctx_get_device(&facts.ordinal) == CUDA_SUCCESS &&
+    bool known = !ending && pool->driver->ctx_get_device(&facts.device.ordinal) == CUDA_SUCCESS &&
                  ask_device(pool, &facts);
     pool_lock(pool);
     if (!known)
@@ -256,7 +246,7 @@ struct context *context_lock_current(struct pool *pool, const struct pool_kind *
     if (result != CUDA_SUCCESS)
         context_note_error(pool, NULL, result);
     pool_lock(pool);
-    if (result != CUDA_SUCCESS || !handle)
+    if (!handle)
         return NULL;
     struct context *context = context_find_kind(pool, handle, kind);
     return context ? context : learn_context(pool, handle, kind);

@@ -86,7 +86,7 @@ struct device {
     struct address_index index; /* of its blocks, if the pool is indexed */
     _Atomic uint64_t
         renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
-    LIST_ENTRY(device) link;
+    TAILQ_ENTRY(device) link;
 };
 
 /* The ordinal of the ledger of a kind of memory, below POOL_ALL_DEVICES. Not for POOL_DEVICE. */
@@ -138,8 +138,8 @@ struct created_context {
 
 /* --- context.c and visit.c --- */
 
-/* The current context, NULL if there is none. Asked again if that fails, for a passing reason. Lock
- * not held. */
+/* The current context, NULL if there is none or the driver does not say. Asked again if that fails,
+ * for a passing reason. Lock not held. */
 CUresult context_current(struct pool *pool, CUcontext *handle);
 /* The current context's record for memory of that kind, learnt if new. NULL if there is none or the
  * driver does not say. Lock not held on entry, but on return. */

@@ -8,7 +8,6 @@
 #include "pool/inside.h"
 #include "pool/internal.h"
 
-#include "base/planted.h"
 #include "sources/driver_pool.h"
 #include "sources/mapped.h"
 
@@ -42,6 +41,16 @@ static bool goes_with_context(const struct pool_block *block) {
                      (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
 }
 
+/* Until some device's `releasing` or `unvisited` has reached zero, or for no reason. Lock held on
+ * entry and return, not in between. */
+static void await_releases(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    int seen = atomic_load(&pool->release_rounds);
+    pool_unlock(pool);
+    futex_wait(&pool->release_rounds, seen, NULL);
+    pool_lock(pool);
+}
+
 /* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
  * forgotten as the rest is if that is NULL; what else it had to *mapped and *async. False: another
  * thread has done it. */
@@ -54,7 +63,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
     while (context->source->reuses ? device->releasing > device->ending : device->unvisited)
-        pool_await_releases(pool);
+        await_releases(pool);
     if (context->ended)
         return false;
     cache_close(pool, context);

@@ -26,8 +26,8 @@ static void drop_everything(struct pool *pool) {
     }
     LIST_INIT(&pool->contexts);
     address_index_destroy(pool);
-    while ((device = LIST_FIRST(&pool->devices))) {
-        LIST_REMOVE(device, link);
+    while ((device = TAILQ_FIRST(&pool->devices))) {
+        TAILQ_REMOVE(&pool->devices, device, link);
         free(device);
     }
     HASH_ITER (by_key, pool->site_records, record, next_record) {
@@ -52,7 +52,7 @@ void pool_destroy(struct pool *pool) {
     struct device *device;
     LIST_FOREACH (context, &pool->contexts, link)
         cache_close(pool, context);
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if (device->stats) { /* which say from now on what other pools have of it */
 #define DEVICE_FIGURE(name, sums, help) stats_grow(&device->stats->name, 0 - device->name);
 #include "counters/counters.def"

@@ -6,9 +6,6 @@
  * they are when the recording begins. */
 #include "pool/fence_parts.h"
 
-#include "base/clock.h"
-#include "base/planted.h"
-
 #include <stdlib.h>
 
 enum { MAX_TARGETS = 64 };

@@ -3,7 +3,6 @@
 #include "pool/fence_parts.h"
 
 #include "base/by_pointer.h"
-#include "base/planted.h"
 #include "order/may_owe.h"
 #include "thread_marks.h"
 

@@ -2,8 +2,6 @@
  * record what a whole context has under way (cuCtxRecordEvent), none needs to be named. */
 #include "pool/fence_parts.h"
 
-#include "base/planted.h"
-
 #include <stdlib.h>
 
 /* No cache is to serve a free as though there were one context, if this is of another. */

@@ -15,8 +15,6 @@
 #include "pool/cache_quick.h"
 #include "pool/free_parts.h"
 
-#include "base/planted.h"
-
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS
                                                          : pool_free_rest(pool, pointer);
@@ -65,8 +63,7 @@ CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr point
         return source_release(pool, memory, pointer);
     /* Without a current context, or in one that is gone, what becomes of it is the driver's. */
     CUcontext current;
-    if (context_current(pool, &current) != CUDA_SUCCESS)
-        current = NULL;
+    context_current(pool, &current);
     if (free_is_not_permitted(pool, memory, current))
         return CUDA_ERROR_NOT_PERMITTED;
     stats_add(STATS_free_calls, 1);

@@ -3,7 +3,6 @@
 #include "pool/free_parts.h"
 #include "pool/suballocation.h"
 
-#include "base/planted.h"
 #include "thread_marks.h"
 
 void free_defer(struct pool *pool, struct pool_block *block, CUstream freed_in, uint32_t freed_by) {

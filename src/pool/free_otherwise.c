@@ -13,8 +13,7 @@ CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
 
 bool pool_permits_no_free(struct pool *pool) {
     CUcontext current;
-    if (context_current(pool, &current) != CUDA_SUCCESS)
-        current = NULL;
+    context_current(pool, &current);
     return free_is_not_permitted(pool, POOL_DEVICE, current);
 }
 
@@ -58,8 +57,7 @@ CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
     CUcontext current;
     enum wait_reason reason;
     CUresult result = CUDA_SUCCESS;
-    if (context_current(pool, &current) != CUDA_SUCCESS)
-        current = NULL;
+    context_current(pool, &current);
     pool_lock(pool);
     struct pool_block *block = ledger_find(pool, pointer);
     if (!can_wait_alone(pool, block, current)) {

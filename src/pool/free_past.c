@@ -4,8 +4,6 @@
 #include "pool/free_parts.h"
 #include "pool/suballocation.h"
 
-#include "base/planted.h"
-
 /* A planted fault: another thread may have been given the address meanwhile. Lock held on entry and
  * return, not in between. */
 static CUresult free_with_late_removal(struct pool *pool, struct pool_block *block) {

@@ -10,9 +10,6 @@
  * capture. */
 #include "pool/internal.h"
 
-#include "base/clock.h"
-#include "base/futex.h"
-
 /* SPAN_NS: for how long nothing has to happen before more is asked. TURN_NS: for how long another
  * one's turn to close is waited for, which is time enough to enter the driver. LOST_NS: after how
  * long those inside count as ended there (a thread may be cancelled in a call of the driver),

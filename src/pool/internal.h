@@ -49,35 +49,6 @@ static inline void pool_grant_anew(struct pool *pool) {
     pool_unlock(pool);
 }
 
-/* Until some device's `releasing` or `unvisited` has reached zero, or for no reason. Lock held on
- * entry and return, not in between. */
-static inline void pool_await_releases(struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    int seen = atomic_load(&pool->release_rounds);
-    pool_unlock(pool);
-    futex_wait(&pool->release_rounds, seen, NULL);
-    pool_lock(pool);
-}
-
-/* Counts blocks of the device that are no longer on their way. Lock held. */
-static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
-    lock_check_held(LOCK_POOL);
-    device->releasing -= count;
-    if (device->releasing <= device->ending) /* an end waits for no other */
-        futex_change(&pool->release_rounds);
-}
-
-/* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
- * cuMemAlloc gave does. Where it does not, the pool waits. */
-static inline bool keeper_driver_waits(const struct keeper *keeper) {
-    return !keeper->cuts && !keeper->keeps_nothing;
-}
-
-/* Whether that holds for device memory of any context. */
-static inline bool pool_driver_waits(const struct pool *pool) {
-    return keeper_driver_waits(pool->keeper); /* of host memory it does */
-}
-
 /* The driver's functions for a kind of memory. Lock not held. */
 static inline CUresult source_allocate(const struct pool *pool, const struct pool_kind *kind,
                                        size_t size, CUdeviceptr *pointer) {
@@ -94,13 +65,6 @@ static inline CUresult source_obtain(struct pool *pool, const struct pool_kind *
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
     return result;
-}
-/* Lock not held. */
-static inline CUresult source_release(const struct pool *pool, enum pool_memory memory,
-                                      CUdeviceptr pointer) {
-    lock_check_none();
-    return memory == POOL_HOST ? pool->driver->mem_free_host((void *)(uintptr_t)pointer)
-                               : pool->driver->mem_free(pointer);
 }
 /* Whether calls about such memory are timed for the report: where the source has another way to
  * obtain memory, they are not like those that pooling avoids. */
@@ -153,13 +117,6 @@ static inline void count_by_kind(enum pool_memory memory, enum stats_counter hos
 static inline struct pool_block *ledger_find(const struct pool *pool, CUdeviceptr pointer) {
     lock_check_held(LOCK_POOL);
     return pointer_map_find(&pool->map, pointer);
-}
-
-/* Whether a free cannot be the pool's own just now. Lock held. */
-static inline bool suballocation_passes(struct pool *pool, const struct pool_block *block,
-                                        CUcontext current) {
-    lock_check_held(LOCK_POOL);
-    return !current || block->context->broken || atomic_load(&pool->down);
 }
 
 /* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */

@@ -1,8 +1,6 @@
 /* Blocks change their states, and the sums with them. */
 #include "pool/ledger_parts.h"
 
-#include "base/planted.h"
-
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
     lock_check_held(LOCK_POOL);
     if (block->context->ended || !ledger_insert(pool, block)) {

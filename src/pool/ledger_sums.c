@@ -17,7 +17,7 @@ static void raise(uint64_t *peak, uint64_t value) {
 static void note_pool_peaks(struct pool *pool, uint64_t live) {
     uint64_t held = 0;
     const struct device *device;
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if (device->memory == POOL_DEVICE) {
             live += device->live;
             held += device->held;

@@ -29,24 +29,23 @@ static CUresult allocate_or_make_room(struct pool *pool, const struct request *r
         return CUDA_SUCCESS;
     int round = atomic_load(&pool->release_rounds);
     CUresult result = allocate_from_driver(pool, request, request->size, obtained);
-    return driver_refused(result)
-               ? make_room_and_allocate(pool, request, result, round, block, obtained)
-               : result;
+    return result == CUDA_SUCCESS
+               ? result
+               : make_room_and_allocate(pool, request, result, round, block, obtained);
 }
 
 /* Allocates past the pool: no record is made, so the free will go to the driver as well. Idle
- * memory must still not be the reason for an error. context: NULL if there is none. Lock not held.
- */
-static CUresult malloc_past_pool(struct pool *pool, struct context *context,
-                                 const struct pool_kind *kind, CUdeviceptr *pointer, size_t bytes,
-                                 const struct pitch_request *pitch) {
+ * memory must still not be the reason for an error. The request's context is NULL if there is none.
+ * Lock not held. */
+static CUresult malloc_past_pool(struct pool *pool, const struct pool_kind *kind,
+                                 struct request *request, CUdeviceptr *pointer) {
     lock_check_none();
-    if (!context)
-        return malloc_without_context(pool, kind, pointer, bytes, pitch);
-    struct request request = {context, NULL, bytes, bytes, pitch, NULL};
     struct pool_block *block;
     struct obtained obtained;
-    CUresult result = allocate_or_make_room(pool, &request, bytes, &block, &obtained);
+    if (!request->context)
+        return malloc_without_context(pool, kind, pointer, request->bytes, request->pitch);
+    request->size = request->bytes;
+    CUresult result = allocate_or_make_room(pool, request, request->size, &block, &obtained);
     if (result == CUDA_SUCCESS)
         *pointer = obtained.pointer;
     return result;
@@ -138,8 +137,7 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     if (!block)
         take_obtained(pool, request, &obtained);
     if (request->pitch && !block && !context->ended)
-        pitch_learn(pool, context->device->ordinal, request->pitch->width, request->pitch->element,
-                    *request->pitch->pitch);
+        pitch_learn(pool, request);
     bool lacks = !block && !obtained.stitched && headroom_may_lack(context->device, obtained.size);
     bool zero = pool->config.zero;
     pool_unlock(pool);
@@ -151,44 +149,6 @@ static CUresult malloc_from_driver(struct pool *pool, const struct request *requ
     return CUDA_SUCCESS;
 }
 
-/* Takes a deferred block, live again. Lock held on entry and return, not in between. */
-static struct pool_block *take_deferred(struct pool *pool, const struct request *request) {
-    lock_check_held(LOCK_POOL);
-    struct context *context = request->context;
-    struct pool_block *block = pool_take_in_stream(pool, request);
-    if (block)
-        return block;
-    bool may_wait = pool->config.free_mode == POOL_FREE_DEFER && !request->stream;
-    fence_poll(pool, context);
-    bool again = !context->ended;
-    while (again) {
-        block = pool_take(pool, context, request->site, request->bytes, request->size);
-        again = !block && may_wait && fence_await(pool, context, request->site, request->size);
-    }
-    return block;
-}
-
-/* As serve, of a block to be cleared. False: a capture has begun meanwhile, and the block is idle
- * again. Lock held on entry, and on return if false. */
-static bool clear_or_put_back(struct pool *pool, struct pool_block *block, CUdeviceptr *pointer) {
-    lock_check_held(LOCK_POOL);
-    struct context *context = block->context;
-    CUdeviceptr address = block->pointer;
-    size_t bytes = block->requested;
-    pool_unlock(pool);
-    if (clear_memory(pool, context, address, bytes)) {
-        *pointer = address;
-        return true;
-    }
-    pool_lock(pool);
-    if (!context->ended && ledger_find(pool, address) == block && block->state == BLOCK_LIVE) {
-        take_count_hits(context, block->site, -1);
-        stats_grow(&block->site->stats->allocated_bytes, 0 - bytes);
-        ledger_make_idle(pool, block);
-    }
-    return false;
-}
-
 /* Whether an idle block serves, live from now on. Once unlocked its record may be another block's,
  * if the context ends. Lock held on entry, and on return if false. */
 static bool serve(struct pool *pool, const struct request *request, CUdeviceptr *pointer) {
@@ -198,7 +158,7 @@ static bool serve(struct pool *pool, const struct request *request, CUdeviceptr 
     if (!block && context_may_defer(request->context))
         block = take_deferred(pool, request);
     if (block && pool->config.zero)
-        return clear_or_put_back(pool, block, pointer);
+        return clear_block(pool, block, pointer);
     if (block) {
         *pointer = block->pointer;
         pool_unlock(pool);
@@ -250,23 +210,27 @@ CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 }
 
 CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
-                     size_t bytes, size_t size, const struct call_site *key, CUstream stream) {
+                     struct request *request, const struct call_site *key) {
     lock_check_none();
-    struct context *context;
-    struct site *site = open_request(pool, kind, key, &context);
+    request->site = open_request(pool, kind, key, &request->context);
     count_by_kind(kind->memory, STATS_host_calls, STATS_managed_calls);
-    if (!site)
-        return malloc_past_pool(pool, context, kind, pointer, bytes, NULL);
-    struct request request = {context, site, bytes, size, NULL, stream};
-    return serve(pool, &request, pointer) ? CUDA_SUCCESS
-                                          : malloc_from_driver(pool, &request, pointer);
+    if (!request->site)
+        return malloc_past_pool(pool, kind, request, pointer);
+    if (__builtin_expect(request->pitch != NULL, 0))
+        pitch_apply(pool, request);
+    if (!request->size || !serve(pool, request, pointer))
+        return malloc_from_driver(pool, request, pointer);
+    if (__builtin_expect(request->pitch != NULL, 0))
+        *request->pitch->pitch = request->pitch->known;
+    return CUDA_SUCCESS;
 }
 
 static CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                 const struct call_site *key, CUstream stream) {
     size_t size = bytes ? pool->keeper->round(bytes) : 0;
+    struct request request = {.bytes = bytes, .size = size, .stream = stream};
     if (pointer && size)
-        return malloc_kind(pool, &kind_device, pointer, bytes, size, key, stream);
+        return malloc_kind(pool, &kind_device, pointer, &request, key);
     stats_add(STATS_malloc_calls, 1);
     return pool->driver->mem_alloc(pointer, bytes);
 }
@@ -280,27 +244,4 @@ CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *key, CUstream stream) {
     return is_quick(pool, pointer, bytes, key) ? CUDA_SUCCESS
                                                : malloc_in_order(pool, pointer, bytes, key, stream);
-}
-
-CUresult pool_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
-                           size_t height, unsigned int element, const struct call_site *key) {
-    struct pitch_request pitched = {pitch, 0, width, height, element};
-    if (!pointer || !pitch) {
-        stats_add(STATS_malloc_calls, 1);
-        return pool->driver->mem_alloc_pitch(pointer, pitch, width, height, element);
-    }
-    struct context *context;
-    struct site *site = open_request(pool, &kind_device, key, &context);
-    if (!site)
-        return malloc_past_pool(pool, context, &kind_device, pointer, 0, &pitched);
-    pitched.known = pitch_known(pool, context->device->ordinal, width, element);
-    size_t bytes;
-    if (__builtin_mul_overflow(pitched.known, height, &bytes))
-        bytes = 0;
-    size_t size = bytes ? pool->keeper->round(bytes) : 0;
-    struct request request = {context, site, bytes, size, &pitched, NULL};
-    if (!size || !serve(pool, &request, pointer))
-        return malloc_from_driver(pool, &request, pointer);
-    *pitch = pitched.known;
-    return CUDA_SUCCESS;
 }

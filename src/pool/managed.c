@@ -6,8 +6,6 @@
  * asked for and not undone, so the answer is corrected (pool_managed_prefetch_is_old). */
 #include "pool/internal.h"
 
-#include "base/planted.h"
-
 /* TO_UNDO is undone by a call; the rest are facts to be remembered. */
 enum {
     TO_UNDO = POOL_MANAGED_READ_MOSTLY | POOL_MANAGED_PREFERRED | POOL_MANAGED_ACCESSED |

@@ -6,8 +6,6 @@
  * given back the tool has its bytes more, and the driver those pages that come free. */
 #include "pool/internal.h"
 
-#include "base/planted.h"
-
 /* Refreshes what the driver knows better than the ledger, for the current context. */
 static void refresh(struct pool *pool) {
     if (!pool->source->refresh)

@@ -9,7 +9,6 @@
 #include "base/by_pointer.h"
 #include "sources/driver_pool.h"
 
-#include "base/planted.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>

@@ -12,8 +12,6 @@
  * Then the error is the driver's. */
 #include "pool/internal.h"
 
-#include "base/planted.h"
-
 /* What a request could be served from at best: what can never be had costs no idle memory, and no
  * wait. All of this may be said too high, never too low. */
 
@@ -45,7 +43,7 @@ static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *comin
     lock_check_held(LOCK_POOL);
     const struct device *device;
     uint64_t bytes = 0;
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal || device->memory != POOL_DEVICE) {
             bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
             *coming = *coming || device->releasing;
@@ -462,7 +460,7 @@ static void notice_releases(struct search *search, int round) {
     const struct device *device;
     pool_lock(pool);
     search->gave = round != atomic_load(&pool->release_rounds);
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         search->coming = search->coming || device->releasing;
     pool_unlock(pool);
 }
@@ -470,6 +468,8 @@ static void notice_releases(struct search *search, int round) {
 CUresult make_room_and_allocate(struct pool *pool, const struct request *request, CUresult refusal,
                                 int round, struct pool_block **block, struct obtained *obtained) {
     lock_check_none();
+    if (!driver_refused(refusal))
+        return refusal;
     if (PLANTED(slow_refusal))
         futex_pause();
     struct search search = {
@@ -511,7 +511,7 @@ static enum room make_room_anywhere(struct pool *pool, struct device *first, siz
     enum room room = first ? room_make(pool, first, bytes) : ROOM_NONE, other;
     if (room == ROOM_MADE)
         return room;
-    LIST_FOREACH (device, &pool->devices, link) {
+    TAILQ_FOREACH (device, &pool->devices, link) {
         other = device == first ? room : room_make(pool, device, bytes);
         room = other > room ? other : room;
     }
@@ -610,7 +610,7 @@ bool pool_make_room(struct pool *pool, const char *name, unsigned attempt, enum 
     if (call.device && !attempt)
         call.device->oom_events++;
     if (!call.device)
-        call.device = LIST_FIRST(&pool->devices);
+        call.device = TAILQ_FIRST(&pool->devices);
     pool_unlock(pool);
     if (make_room_with_patience(pool, &call) || is_changed(pool, attempt)) {
         made_again = moment_now(pool);

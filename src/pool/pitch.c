@@ -11,32 +11,41 @@ struct pitch {
     UT_hash_handle by_key;
 };
 
-static struct pitch *find(struct pool *pool, CUdevice device, size_t width, unsigned int element) {
-    struct pitch_key key = {(uint64_t)device, width, element};
+static struct pitch_key key_of(const struct request *request) {
+    return (struct pitch_key){(uint64_t)request->context->device->ordinal, request->pitch->width,
+                              request->pitch->element};
+}
+
+static struct pitch *find(struct pool *pool, const struct pitch_key *key) {
     struct pitch *found;
-    HASH_FIND(by_key, pool->pitches, &key, sizeof key, found);
+    HASH_FIND(by_key, pool->pitches, key, sizeof *key, found);
     return found;
 }
 
-size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element) {
+void pitch_apply(struct pool *pool, struct request *request) {
     lock_check_held(LOCK_POOL);
-    struct pitch *found = find(pool, device, width, element);
-    return found ? found->pitch : 0;
+    struct pitch_request *pitched = request->pitch;
+    const struct pitch_key key = key_of(request);
+    const struct pitch *found = find(pool, &key);
+    pitched->known = found ? found->pitch : 0;
+    if (__builtin_mul_overflow(pitched->known, pitched->height, &request->bytes))
+        request->bytes = 0;
+    request->size = request->bytes ? pool->keeper->round(request->bytes) : 0;
 }
 
-void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int element,
-                 size_t pitch) {
+void pitch_learn(struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
-    struct pitch *entry = find(pool, device, width, element);
+    const struct pitch_key key = key_of(request);
+    struct pitch *entry = find(pool, &key);
     if (entry) {
-        entry->pitch = pitch;
+        entry->pitch = *request->pitch->pitch;
         return;
     }
     entry = calloc(1, sizeof *entry);
     if (!entry)
         return;
-    entry->key = (struct pitch_key){(uint64_t)device, width, element};
-    entry->pitch = pitch;
+    entry->key = key;
+    entry->pitch = *request->pitch->pitch;
     HASH_ADD(by_key, pool->pitches, key, sizeof entry->key, entry);
     if (!entry->by_key.tbl)
         free(entry);

@@ -4,9 +4,13 @@
 
 #include "pool/pool.h"
 
-size_t pitch_known(struct pool *pool, CUdevice device, size_t width, unsigned int element);
-void pitch_learn(struct pool *pool, CUdevice device, size_t width, unsigned int element,
-                 size_t pitch);
+struct request;
+
+/* Sets the pitch that the request would be given, and its sizes by that; all are 0 while the driver
+ * has given none. */
+void pitch_apply(struct pool *pool, struct request *request);
+/* The driver has served the request. */
+void pitch_learn(struct pool *pool, const struct request *request);
 void pitch_forget_all(struct pool *pool);
 
 #endif

@@ -14,6 +14,7 @@ struct device;
 struct pool;
 struct request;
 struct context;
+struct device;
 struct page;
 
 /* Memory that came from the driver. */

@@ -15,6 +15,9 @@
 
 struct pitch;
 
+/* create.c: derives from the configuration what is kept of it. */
+void pool_config_changed(struct pool *pool);
+
 /* What stands still as long as the pool is locked: threads' caches. The lock knows no more of them.
  * with_own: what was the calling thread's goes on as well. */
 struct lock_follower {
@@ -53,7 +56,7 @@ struct pool {
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
     LIST_HEAD(, context) ended, leaving; /* context_ends.c */
-    LIST_HEAD(, device) devices;
+    TAILQ_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;
 
@@ -86,7 +89,7 @@ struct pool {
     uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
     uint64_t identities;                   /* given to suballocations so far */
 
-    /* cache_life.c, cache_stop.c */
+    /* cache.c, cache_stop.c */
     struct cache *caches[CACHES], *active[CACHES]; /* active: those that are not parked */
     int cache_count, active_count;
     _Atomic uint64_t

@@ -3,8 +3,6 @@
 #include "pool/internal.h"
 #include "pool/suballocation.h"
 
-#include "base/planted.h"
-
 void release_list_add(struct pool *pool, struct release_list *releases, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);

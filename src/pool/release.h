@@ -2,9 +2,10 @@
 #ifndef POOLCUDA_POOL_RELEASE_H
 #define POOLCUDA_POOL_RELEASE_H
 
+#include "base/futex.h"
 #include "base/lock.h"
-#include "pool/context.h"
-#include "pool/pool.h"
+#include "pool/bounds.h"
+#include "pool/pool_struct.h"
 
 /* What the driver's free of a block may wait for. Natively the program's own free waits once, for
  * what came before it; all that the pool frees beyond that must not wait for what came later: it
@@ -15,6 +16,33 @@ enum release_waits {
     RELEASE_IF_QUIET,    /* only what waits for nothing goes; what cannot be asked stays */
     RELEASE_UNLESS_BUSY, /* what cannot be asked goes as well: to fail for that would be worse */
 };
+
+/* Whether the driver's own free waits for the work that may use a block, as cuMemFree of what
+ * cuMemAlloc gave does. Where it does not, the pool waits. */
+static inline bool keeper_driver_waits(const struct keeper *keeper) {
+    return !keeper->cuts && !keeper->keeps_nothing;
+}
+
+/* Whether that holds for device memory of any context. */
+static inline bool pool_driver_waits(const struct pool *pool) {
+    return keeper_driver_waits(pool->keeper); /* of host memory it does */
+}
+
+/* Gives the driver a block of such memory. Lock not held. */
+static inline CUresult source_release(const struct pool *pool, enum pool_memory memory,
+                                      CUdeviceptr pointer) {
+    lock_check_none();
+    return memory == POOL_HOST ? pool->driver->mem_free_host((void *)(uintptr_t)pointer)
+                               : pool->driver->mem_free(pointer);
+}
+
+/* Counts blocks of the device that are no longer on their way. Lock held. */
+static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
+    lock_check_held(LOCK_POOL);
+    device->releasing -= count;
+    if (device->releasing <= device->ending) /* an end waits for no other */
+        futex_change(&pool->release_rounds);
+}
 
 /* Blocks taken out for release, linked through next_leaving; release_list_give_back gives them
  * to the driver, as far as `waits` lets it, and returns the bytes that it accepted. */
@@ -30,6 +58,14 @@ struct release_list {
     size_t physical; /* bytes that the driver has back with them: in pages, which bins' sizes are no
                         multiples of */
 };
+/* Blocks that are given up, linked through next_leaving up to `end`. Lock held. */
+static inline void given_up_note(struct device *device, const struct pool_block *blocks,
+                                 const struct pool_block *end) {
+    lock_check_held(LOCK_POOL);
+    for (; blocks != end; blocks = blocks->next_leaving)
+        *given_up_place(device, blocks->size) = blocks->size;
+}
+
 /* Lock held. */
 void release_list_add(struct pool *pool, struct release_list *releases,
                       struct pool_block *idle_block);

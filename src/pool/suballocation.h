@@ -6,6 +6,13 @@
 #include "blocks/reservation.h"
 #include "pool/internal.h"
 
+/* Whether a free cannot be the pool's own just now. */
+static inline bool suballocation_passes(struct pool *pool, const struct pool_block *block,
+                                        CUcontext current) {
+    lock_check_held(LOCK_POOL);
+    return !current || block->context->broken || atomic_load(&pool->down);
+}
+
 /* Whether the driver knows the block as an allocation of its own. */
 bool suballocation_is_allocation(const struct pool_block *block);
 /* A region's block has been given to the driver, which may have refused it. */

@@ -1,5 +1,5 @@
-/* What becomes a live block for a request: an idle one that serves, or what the driver has given.
- */
+/* What becomes a live block for a request: an idle one that serves, or what the driver gives when
+ * it is asked. */
 #include "pool/cache_stopped.h"
 #include "pool/suballocation.h"
 
@@ -12,9 +12,9 @@ void take_count_hits(const struct context *context, struct site *site, int many)
     stats_add(STATS_malloc_hits, more);
 }
 
-/* Makes a block live that is kept nowhere any more. */
-static void hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
-                     unsigned how) {
+void take_hand_out(struct pool *pool, struct pool_block *block, struct site *site, size_t bytes,
+                   unsigned how) {
+    lock_check_held(LOCK_POOL);
     /* This comes before the history is noted, as the allocation did. */
     take_count_hits(block->context, site, 1);
     source_note_size(block->context, site, bytes);
@@ -27,10 +27,9 @@ static void hand_out(struct pool *pool, struct pool_block *block, struct site *s
         stats_add(STATS_malloc_stolen, 1);
 }
 
-/* What the keeper takes out for the request. *how: as it says. */
-static inline struct pool_block *take_kept(struct pool *pool, struct context *context,
-                                           struct site *site, const struct fit *fit,
-                                           unsigned *how) {
+struct pool_block *take_kept(struct pool *pool, struct context *context, struct site *site,
+                             const struct fit *fit, unsigned *how) {
+    lock_check_held(LOCK_POOL);
     struct pool_block *block = context->keeper->take(&context->store, site, fit, how);
     if (*how & TAKEN_TO_CUT)
         suballocation_cut(pool, block, context->keeper->rest(block, fit));
@@ -59,44 +58,8 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     }
     if (block) {
         know_site(pool, context, site);
-        hand_out(pool, block, site, bytes, how);
+        take_hand_out(pool, block, site, bytes, how);
     }
-    return block;
-}
-
-struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes) {
-    lock_check_held(LOCK_POOL);
-    struct context *context = request->context;
-    const uint64_t more = wastes ? UINT64_MAX : waste_bound_left(&pool->config, context->device);
-    const struct fit fit = {.bytes = request->bytes,
-                            .size = request->size,
-                            .ratio = (double)UINT64_MAX,
-                            .surplus = more,
-                            .steal = true,
-                            .last = true};
-    unsigned how = 0;
-    cache_drain(pool, context);
-    struct pool_block *block = take_kept(pool, context, request->site, &fit, &how);
-    if (!block)
-        return NULL;
-    hand_out(pool, block, request->site, request->bytes, how);
-    stats_add(STATS_oom_larger, 1);
-    return block;
-}
-
-struct pool_block *pool_take_in_stream(struct pool *pool, const struct request *request) {
-    lock_check_held(LOCK_POOL);
-    if (!request->stream || pool->config.zero) /* which would clear it in another stream */
-        return NULL;
-    struct context *context = request->context;
-    struct fit fit = waste_bound_fit(&pool->config, context->device, request->bytes, request->size);
-    struct pool_block *block = fence_find_freed_in(context, request->stream, &fit);
-    if (!block || (!fit.steal && block->site != request->site))
-        return NULL;
-    ledger_take_out(pool, block);
-    hand_out(pool, block, request->site, request->bytes,
-             block->site != request->site ? TAKEN_STOLEN : 0);
-    stats_add(STATS_async_same_stream, 1);
     return block;
 }
 
@@ -200,21 +163,50 @@ void take_obtained(struct pool *pool, const struct request *request,
     prepare_next(pool, request->context, request->site);
 }
 
-void take_late(struct pool *pool, struct pool_block *meant, CUdeviceptr pointer) {
-    lock_check_none();
-    struct context *context = meant->context;
-    const struct obtained obtained = {.pointer = pointer, .size = meant->size};
-    const struct request request = {context, meant->site, meant->asked, meant->size, NULL, NULL};
-    pool_lock(pool);
-    ledger_recycle(pool, meant);
-    if (pointer) {
-        stats_add(STATS_malloc_calls, 1);
+/* Whether the policy obtains the memory. It needs to know how much, so not while the pitch is
+ * unknown, or if that many rows are more than any address. */
+static bool obtains(const struct request *request) {
+    return request->context->source->obtain && request->site && (!request->pitch || request->size);
+}
+
+__attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *pool,
+                                                                  const struct request *request,
+                                                                  size_t size,
+                                                                  struct obtained *obtained) {
+    const struct pitch_request *pitch = request->pitch;
+    CUresult result;
+    *obtained = (struct obtained){.size = size};
+    if (obtains(request)) {
+        result = request->context->source->obtain(pool, request, size, obtained);
+        if (pitch && result == CUDA_SUCCESS)
+            *pitch->pitch = pitch->known;
+        return result;
+    }
+    if (!pitch)
+        return source_obtain(pool, &request->context->kind, size, obtained);
+    result = pool->driver->mem_alloc_pitch(&obtained->pointer, pitch->pitch, pitch->width,
+                                           pitch->height, pitch->element);
+    obtained->size = *pitch->pitch * pitch->height;
+    if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_allocs, 1);
-    }
-    if (pointer && !context->ended) { /* and so the site is still there */
-        stats_grow(&request.site->stats->misses, 1);
-        device_count(context->device, 1, 0);
-        take_obtained(pool, &request, &obtained);
-    }
-    pool_unlock(pool);
+    return result;
+}
+
+/* Kept out of the way of calls that go untimed. */
+__attribute__((noinline)) static CUresult ask_timed(struct pool *pool,
+                                                    const struct request *request, size_t size,
+                                                    struct obtained *obtained) {
+    enum pool_memory memory = request->context->kind.memory;
+    uint64_t began = call_timer_start(STATS_CALL_ALLOC);
+    CUresult result = ask_untimed(pool, request, size, obtained);
+    if (result == CUDA_SUCCESS && source_is_timed(pool, memory))
+        call_timer_stop(STATS_CALL_ALLOC, (enum stats_memory)memory, obtained->size, began);
+    return result;
+}
+
+CUresult allocate_from_driver(struct pool *pool, const struct request *request, size_t size,
+                              struct obtained *obtained) {
+    lock_check_none();
+    return call_timer_rests(STATS_CALL_ALLOC) ? ask_untimed(pool, request, size, obtained)
+                                              : ask_timed(pool, request, size, obtained);
 }

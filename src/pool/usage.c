@@ -21,7 +21,7 @@ void pool_usage(struct pool *pool, CUdevice ordinal, struct pool_usage *usage) {
     const struct device *device;
     *usage = (struct pool_usage){0};
     pool_lock(pool);
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if ((ordinal == POOL_ALL_DEVICES && device->memory == POOL_DEVICE) ||
             device->ordinal == ordinal)
             add(usage, device);

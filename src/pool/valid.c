@@ -91,7 +91,7 @@ static bool pages_are_valid(const struct address_index *index) {
 static bool stats_are_valid(const struct pool *pool) {
     uint64_t in_use = 0, live = 0, held = 0, live_blocks = 0, idle_blocks = 0;
     const struct device *device;
-    LIST_FOREACH (device, &pool->devices, link) {
+    TAILQ_FOREACH (device, &pool->devices, link) {
         if (device->memory != POOL_DEVICE)
             continue;
         in_use += device->in_use;
@@ -155,7 +155,7 @@ static bool is_valid(struct pool *pool) {
         return false;
     size_t indexed = 0;
     const struct device *device;
-    LIST_FOREACH (device, &pool->devices, link)
+    TAILQ_FOREACH (device, &pool->devices, link)
         if (!device_is_valid(pool, device) || !index_is_valid(&device->index.small, &indexed) ||
             !index_is_valid(&device->index.large, &indexed) || !pages_are_valid(&device->index))
             return false;

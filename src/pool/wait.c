@@ -3,8 +3,6 @@
 #include "pool/internal.h"
 
 #include "base/by_pointer.h"
-#include "base/clock.h"
-#include "base/planted.h"
 #include "order/may_owe.h"
 
 enum { MOMENT_NS = 250 * 1000 * 1000 };

@@ -5,7 +5,6 @@
  * are the reasons that wait_reasons.c counts. */
 #include "pool/internal.h"
 
-#include "base/planted.h"
 #include "order/may_owe.h"
 #include "thread_marks.h"
 

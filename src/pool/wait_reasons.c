@@ -3,8 +3,6 @@
  * about work without a call. */
 #include "pool/internal.h"
 
-#include "base/planted.h"
-
 static const uint64_t EVERY_DEVICE = UINT64_MAX;
 
 /* Devices beyond the 63rd share a bit. */

@@ -471,23 +471,24 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
                       const struct stats_names *names, const struct stats_site *site) {
     uint64_t allocations = stats_site_allocations(site), hits = stats_read(&site->hits);
     uint64_t live = stats_read(&site->live_blocks), peak = stats_read(&site->peak_live_bytes);
+    uint64_t live_bytes = stats_read(&site->live_bytes);
+    uint64_t idle_bytes = stats_rest(stats_read(&site->held_bytes), live_bytes);
     char leaked[32] = "-";
     if (live)
         format(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
     emitter_print(emitter, "  %11llu %5.1f%% %10s %10s %10s  %-21s ",
                   (unsigned long long)allocations, percent(hits, allocations), human(peak).text,
-                  human(stats_read(&site->live_bytes)).text,
-                  human(stats_site_idle_bytes(site)).text, leaked);
+                  human(live_bytes).text, human(idle_bytes).text, leaked);
     emitter_open(emitter, NULL, '{');
     emitter_number(emitter, "id", (uint64_t)(site - page->sites));
     emitter_number(emitter, "allocations", allocations);
     emitter_number(emitter, "hits", hits);
     emitter_number(emitter, "allocated_bytes", stats_read(&site->allocated_bytes));
     emitter_number(emitter, "live_blocks", live);
-    emitter_number(emitter, "live_bytes", stats_read(&site->live_bytes));
+    emitter_number(emitter, "live_bytes", live_bytes);
     emitter_number(emitter, "peak_live_bytes", peak);
-    emitter_number(emitter, "idle_blocks", stats_site_idle_blocks(site));
-    emitter_number(emitter, "idle_bytes", stats_site_idle_bytes(site));
+    emitter_number(emitter, "idle_blocks", stats_rest(stats_read(&site->held_blocks), live));
+    emitter_number(emitter, "idle_bytes", idle_bytes);
     if (stats_site_least(site))
         emitter_number(emitter, "least_bytes", stats_site_least(site));
     if (site->memory && site->memory < STATS_MEMORIES + 2)

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "pool/cache_table.h"
+#include "pool/cache_table_change.h"
 
 #include <stdlib.h>
 

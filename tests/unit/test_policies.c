@@ -580,7 +580,7 @@ static void *end_other(void *unused) {
 
 /* The work that this waits for may itself wait for the thread that ends the other context. */
 static CUresult wait_while_another_ends(void) {
-    if (!LIST_FIRST(&pool->devices)->releasing) /* the end has not begun */
+    if (!TAILQ_FIRST(&pool->devices)->releasing) /* the end has not begun */
         return cuCtxSynchronize();
     driver.ctx_synchronize = cuCtxSynchronize;
     assert_int_equal(pthread_create(&ending, NULL, end_other, NULL), 0);

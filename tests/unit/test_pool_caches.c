@@ -502,7 +502,7 @@ static void what_quick_misses_leave_idle_is_known_to_be_in_nobodys_need(void **s
     quick_release(quick_alloc(40 * MIB, 1));
     quick_alloc(4096, 2);
     assert_true(pool_is_valid(pool));
-    device = LIST_FIRST(&pool->devices);
+    device = TAILQ_FIRST(&pool->devices);
     ((struct device *)(uintptr_t)device)->bounds.least_idle = device_idle(device);
     for (int i = 0; i < 50; i++)
         if (!misses_quickly(&pointer, 4096, 2))

@@ -60,7 +60,7 @@ static void fail_if_leaving(CUdeviceptr pointer) {
 }
 
 static void end_other_while_it_gives_back(void) {
-    if (!LIST_FIRST(&pool->devices)->releasing)
+    if (!TAILQ_FIRST(&pool->devices)->releasing)
         return;
     fake.on_query = NULL;
     pool_context_ending(pool, fake_context(0, 2));

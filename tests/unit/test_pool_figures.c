@@ -74,7 +74,7 @@ static void the_page_has_the_highest_of_what_was_live_and_held(void **state) {
         struct pool_usage now = figures_of(0);
         most_live = now.in_use + now.waste > most_live ? now.in_use + now.waste : most_live;
         most_held = now.held > most_held ? now.held : most_held;
-        const struct stats_device *page = LIST_FIRST(&pool->devices)->stats;
+        const struct stats_device *page = TAILQ_FIRST(&pool->devices)->stats;
         assert_int_equal(stats_read(&page->peak_live), most_live);
         assert_int_equal(stats_read(&page->peak_held), most_held);
     }

@@ -156,7 +156,7 @@ static void others_may_have_the_pool_while_a_new_size_is_made_room_for(void **st
     grows_quickly(&growing);
     assert_null(fake.on_free);
     assert_true(pool_is_valid(pool));
-    assert_int_equal(LIST_FIRST(&pool->devices)->releasing, 0);
+    assert_int_equal(TAILQ_FIRST(&pool->devices)->releasing, 0);
     grows_quickly(&growing);
     assert_true(pool_is_valid(pool));
 }
@@ -283,7 +283,7 @@ static void grow_by_a_step(struct growing *growing) {
 static void nothing_is_left_under_way(void) {
     assert_true(!fake.on_query && !fake.on_free);
     assert_true(pool_is_valid(pool));
-    assert_int_equal(LIST_FIRST(&pool->devices)->releasing, 0);
+    assert_int_equal(TAILQ_FIRST(&pool->devices)->releasing, 0);
     assert_false(cache_is_asking_now());
 }
 

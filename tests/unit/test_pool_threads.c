@@ -93,7 +93,7 @@ static void peaks_hold_though_threads_free_what_others_have_allocated(void **sta
     pool_usage(pool, 0, &figures);
     assert_in_range(figures.peak_live, 100 * MIB, 101 * MIB);
     assert_in_range(stats_get(STATS_peak_live_bytes), 100 * MIB, 101 * MIB);
-    assert_in_range(LIST_FIRST(&pool->devices)->peak_in_use, 100 * MIB, 101 * MIB);
+    assert_in_range(TAILQ_FIRST(&pool->devices)->peak_in_use, 100 * MIB, 101 * MIB);
     worker_do(&second, NULL);
     worker_do(&third, NULL);
 }
