@@ -157,13 +157,11 @@ static bool serve(struct pool *pool, const struct request *request, CUdeviceptr 
         pool_take(pool, request->context, request->site, request->bytes, request->size);
     if (!block && context_may_defer(request->context))
         block = take_deferred(pool, request);
-    if (block && pool->config.zero)
-        return clear_block(pool, block, pointer);
-    if (block) {
-        *pointer = block->pointer;
-        pool_unlock(pool);
-    }
-    return block;
+    if (!block || pool->config.zero)
+        return block && clear_block(pool, block, pointer);
+    *pointer = block->pointer;
+    pool_unlock(pool);
+    return true;
 }
 
 /* The site of a request in the current context, with the lock; or NULL, without it, if

@@ -43,10 +43,7 @@ MORE_SCOPES = {
     "src/check/report.c": {"log_file": "looks whether there is a file, opens one without the lock, and keeps it if no other thread has"},
     "src/check/results.c": {"read_result": "one of two endings, each with a scope of its own"},
     "src/pool/clear.c": {"clear_block": "needs the lock again only where it does not clear: to take it after each would cost 300 instructions"},
-    "src/pool/malloc.c": {
-        "open_request": "returns with the lock if the request is the pool's, which is then served in the same scope",
-        "serve": "as clear_block, which it ends with",
-    },
+    "src/pool/malloc.c": {"open_request": "returns with the lock if the request is the pool's, which is then served in the same scope"},
 }
 
 
