@@ -23,9 +23,10 @@ struct obtained {
     /* Mapped chunks: the block itself, which counts as live and is WAITING until it is adopted.
      * NULL elsewhere. */
     struct pool_block *block;
-    bool stitched;       /* of memory that was held already: nothing was allocated */
-    bool in_driver_pool; /* from a memory pool of the driver's */
-    unsigned undone;     /* blocks that the driver gave and got back: they were too little */
+    bool stitched; /* of memory that was held already: nothing was allocated */
+    /* From a memory pool of the driver's: until it is adopted its context does not end. */
+    bool in_driver_pool;
+    unsigned undone; /* blocks that the driver gave and got back: they were too little */
     /* Its number in the device's list `sharing`, until it is adopted; 0: it is not there. */
     uint64_t share;
     LIST_ENTRY(obtained) link;
