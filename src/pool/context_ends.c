@@ -68,7 +68,8 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     const struct device *device = context->device;
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
-    while (context->source->reuses ? device->releasing > device->ending : device->unvisited)
+    while (context->source->reuses ? device->releasing > device->ending || device->attempting
+                                   : device->unvisited)
         pool_await_releases(pool);
     if (context->ended)
         return false;

@@ -49,14 +49,16 @@ static inline void pool_grant_anew(struct pool *pool) {
     pool_unlock(pool);
 }
 
-/* Until some device's `releasing` or `unvisited` has reached zero, or for no reason. Lock held on
+/* Until some device's `releasing`, `unvisited` or `attempting` may have reached zero. Lock held on
  * entry and return, not in between. */
 static inline void pool_await_releases(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     int seen = atomic_load(&pool->release_rounds);
+    pool->awaiting++;
     pool_unlock(pool);
     futex_wait(&pool->release_rounds, seen, NULL);
     pool_lock(pool);
+    pool->awaiting--;
 }
 
 /* Counts blocks of the device that are no longer on their way. Lock held. */
