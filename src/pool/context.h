@@ -65,10 +65,12 @@ struct device {
 #include "counters/counters.def"
     uint64_t over_size, peak_in_use, peak_live, peak_held;
     uint64_t frees, oom_events, oom_rescued;
-    int pressure;  /* allocations that are out of memory just now: frees then go to the driver */
-    int releasing; /* blocks on their way back to the driver in some thread */
-    int unvisited; /* of these, blocks whose contexts' ends wait for them, as no visit is made */
-    int ending;    /* of these, contexts that end: what they have apart from blocks */
+    int pressure;   /* allocations that are out of memory just now: frees then go to the driver */
+    int releasing;  /* blocks on their way back to the driver in some thread */
+    int unvisited;  /* of these, blocks whose contexts' ends wait for them, as no visit is made */
+    int ending;     /* of these, contexts that end: what they have apart from blocks */
+    uint64_t lent;  /* part of in_use: of idle blocks that requests begin in, which may yet fail */
+    int attempting; /* requests that may give back what they have of the driver: policy.h */
     /* What requests have asked of the driver that may be more than they need, and is in no record
      * yet; and how many there have been, read without the lock. */
     LIST_HEAD(, obtained) sharing;

@@ -41,14 +41,31 @@ static bool goes_with_context(const struct pool_block *block) {
                      (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
 }
 
-/* Until some device's `releasing` or `unvisited` has reached zero, or for no reason. Lock held on
+/* Until some device's `releasing`, `unvisited` or `attempting` may have reached zero. Lock held on
  * entry and return, not in between. */
 static void await_releases(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     int seen = atomic_load(&pool->release_rounds);
+    pool->awaiting++;
     pool_unlock(pool);
     futex_wait(&pool->release_rounds, seen, NULL);
     pool_lock(pool);
+    pool->awaiting--;
+}
+
+/* The free of a block waits in another thread, which holds its record and could free nothing of the
+ * context afterwards: what the record named is given to the driver with a record of its own, and
+ * that free is then one of nothing. Without host memory it is lost. */
+static void take_over(struct pool *pool, struct release_list *releases, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    ledger_remove(pool, block);
+    struct pool_block *taken = ledger_add(pool, block->context, block->site, block->pointer,
+                                          block->size, block->requested);
+    if (!taken)
+        return;
+    taken->in_driver_pool = true;
+    block->pointer = 0;
+    release_list_add(pool, releases, taken);
 }
 
 /* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
@@ -62,7 +79,8 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     const struct device *device = context->device;
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
-    while (context->source->reuses ? device->releasing > device->ending : device->unvisited)
+    while (context->source->reuses ? device->releasing > device->ending || device->attempting
+                                   : device->unvisited)
         await_releases(pool);
     if (context->ended)
         return false;
@@ -75,6 +93,8 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
             ledger_take_out(pool, block);
         if (releases && goes_with_context(block)) {
             release_list_add(pool, releases, block);
+        } else if (releases && block->in_driver_pool && !PLANTED(waiting_forgotten)) {
+            take_over(pool, releases, block);
         } else {
             ledger_remove(pool, block);
             if (!waited_for) /* else the thread that waits still holds it */

@@ -22,8 +22,9 @@ static struct driver_pool *driver_pool_of(const struct context *context) {
 }
 
 /* Copies what the store has, to be used without the lock. Between begin and end the context does
- * not end: they count as a block that is being released. False: it has ended, or there is no host
- * memory. */
+ * not end: they count as a block that is being released. For a block that was obtained
+ * take_obtained is the end: its memory would outlive a context that ended before it has a record.
+ * False: the context has ended, or there is no host memory. */
 static bool begin(struct pool *pool, struct context *context, struct driver_pool *found) {
     lock_check_none();
     pool_lock(pool);
@@ -265,6 +266,13 @@ static CUresult obtain_from_pool(struct pool *pool, struct context *context,
     return CUDA_SUCCESS;
 }
 
+/* A busy machine lets another thread in late. */
+static void pause_if_planted(void) {
+    enum { LONG_PAUSE = 40 };
+    for (int i = 0; i < LONG_PAUSE && (PLANTED(slow_adoption) || PLANTED(adopted_after_end)); i++)
+        futex_pause();
+}
+
 BY_POINTER static CUresult obtain(struct pool *pool, const struct request *request, size_t least,
                                   struct obtained *obtained) {
     lock_check_none();
@@ -287,7 +295,9 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
         result = source_obtain(pool, &kind_device, least, obtained);
     if (inside)
         pool_gate_leave(pool);
-    end(pool, context);
+    if (!obtained->in_driver_pool || PLANTED(adopted_after_end))
+        end(pool, context);
+    pause_if_planted();
     return result;
 }
 

@@ -37,6 +37,7 @@ struct growing {
     struct pool_block *tail;  /* the request begins in it, NULL: in the claim. WAITING */
     struct pool_block *taken; /* idle blocks to be unmapped, linked as in a release list */
     struct chunks chunks;     /* to be mapped where the claim begins */
+    struct attempt attempt;   /* begun, until what has come of it can be seen */
     size_t size;              /* of the request */
     size_t lacking;           /* bytes of it behind the tail */
     size_t more;              /* bytes beyond it, for what comes next */
@@ -90,6 +91,7 @@ static void take_idle(struct growing *growing, size_t bytes, bool barred) {
            suballocation_part_bytes(block, bytes) <= room) { /* else the driver may take it first */
         if (!(block = suballocation_take_out(pool, block, bytes))) /* no host memory */
             break;
+        attempt_takes(growing->context->device, &growing->attempt);
         bytes -= block->size < bytes ? block->size : bytes;
         room -= block->size;
         ledger_remove(pool, block);
@@ -121,6 +123,8 @@ static void take_tail(struct growing *growing) {
     size_t bytes = growing->request->bytes;
     ledger_make_live(pool, tail, growing->request->site, tail->size < bytes ? tail->size : bytes);
     ledger_set_state(tail, BLOCK_WAITING);
+    attempt_takes(growing->context->device, &growing->attempt);
+    growing->context->device->lent += tail->requested;
     growing->tail = tail;
     growing->lacking -= tail->size;
 }
@@ -131,6 +135,7 @@ static struct pool_block *free_tail(struct growing *growing) {
     struct pool *pool = growing->pool;
     struct pool_block *tail = growing->tail;
     if (tail) {
+        growing->context->device->lent -= tail->requested;
         ledger_make_deferred(pool, tail);
         tail->state = BLOCK_IDLE;
     }
@@ -373,17 +378,17 @@ static void plan(struct growing *growing, size_t available) {
     reservation_claim(growing->reservation, &growing->claim);
 }
 
-/* Until its end the context does not end for this thread: it counts as a block that is being
- * released. False: there are no addresses. Lock held on entry and return, not in between. */
+/* Until the attempt's end the context does not end for this thread. False: there are no addresses.
+ * Lock held on entry and return, not in between. */
 static bool take_addresses(struct growing *growing) {
     lock_check_held(LOCK_POOL);
     struct device *device = growing->context->device;
     size_t more = growing->page ? growing->page : most_of_growth(device);
     size_t addresses = round_up(growing->size, PAGE) + more;
-    device->releasing++;
+    attempt_begins(device, &growing->attempt);
     if (find_addresses(growing, addresses) || reserve(growing, addresses) || take_hole(growing))
         return true;
-    pool_count_released(growing->pool, device, 1);
+    attempt_ends(growing->pool, device, &growing->attempt, false);
     return false;
 }
 
@@ -437,7 +442,7 @@ static CUresult collect(struct growing *growing) {
 /* For other threads the request is on its way until now. Lock held. */
 static void finish(struct growing *growing) {
     lock_check_held(LOCK_POOL);
-    pool_count_released(growing->pool, growing->context->device, 1);
+    attempt_ends(growing->pool, growing->context->device, &growing->attempt, growing->undone > 0);
 }
 
 /* Unmaps what no block could be made of, while no other request may have its addresses. Lock held

@@ -46,7 +46,7 @@ static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *comin
     TAILQ_FOREACH (device, &pool->devices, link)
         if (device->ordinal == ordinal || device->memory != POOL_DEVICE) {
             bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
-            *coming = *coming || device->releasing;
+            *coming = *coming || device->releasing || device->attempting;
         }
     return bytes;
 }
@@ -100,6 +100,16 @@ static bool reach_idle_helps(struct pool *pool, const struct request *request, s
     if (lack && available < takes && !coming)
         *lack = takes - available;
     return told == SIZE_MAX || coming || least_of(request) <= most;
+}
+
+/* Whether it fits beside what the program has asked for and not freed. Where it does not, nothing
+ * that is idle or comes back helps, and natively it would have been refused just now, too. What
+ * caches of threads have served or freed may not be counted yet. Lock held. */
+static bool reach_leaves_room(const struct pool *pool, const struct request *request) {
+    lock_check_held(LOCK_POOL);
+    const struct device *device = request->context->device;
+    return device->memory != POOL_DEVICE || device->place.unified || !device->total ||
+           pool->caches_serve || least_of(request) + device->in_use - device->lent <= device->total;
 }
 
 /* Whether it fits beside the program's own live memory, whatever other processes give up. Lock not
@@ -192,11 +202,19 @@ static CUresult ask_driver(struct search *search, size_t size) {
  * held. */
 static bool awaits_rest(const struct search *search) {
     lock_check_held(LOCK_POOL);
+    const struct device *device = search->request->context->device;
     const struct obtained *obtained;
-    LIST_FOREACH (obtained, &search->request->context->device->sharing, link)
+    LIST_FOREACH (obtained, &device->sharing, link)
         if (obtained->share <= search->shares)
-            return may_take(search->request);
+            return device->attempting || may_take(search->request); /* or the driver gets it back */
     return false;
+}
+
+/* room_make for what has been refused by no attempt's number. Lock held. */
+static enum room room_make_of_another(struct pool *pool, struct device *device, size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    enum room room = room_make(pool, device, bytes);
+    return room < ROOM_COMING && device->attempting ? ROOM_COMING : room;
 }
 
 /* Gives back idle memory of the request's kind, at last all else that may lie in the same place.
@@ -212,7 +230,7 @@ static enum room make_room_for(struct pool *pool, const struct request *request,
         struct device *other = context_find_device(pool, others[i]);
         if (!other || other == context->device)
             continue;
-        other_room = room_make(pool, other, SIZE_MAX);
+        other_room = room_make_of_another(pool, other, SIZE_MAX);
         room = other_room > room ? other_room : room;
     }
     return room;
@@ -293,7 +311,7 @@ static CUresult search_own(struct search *search) {
     pool_lock(pool);
     device->pressure++;
     for (int wastes = false; wastes <= true && result == CUDA_ERROR_OUT_OF_MEMORY; wastes++) {
-        while (result == CUDA_ERROR_OUT_OF_MEMORY &&
+        while (result == CUDA_ERROR_OUT_OF_MEMORY && reach_leaves_room(pool, search->request) &&
                (!over || wait_briefly(search, &brief, moments[wastes])))
             result = try_round(search, &over);
         if (result == CUDA_ERROR_OUT_OF_MEMORY && may_take(search->request) &&
@@ -369,7 +387,10 @@ static bool own_may_help(struct search *search) {
     lock_check_none();
     pool_lock(search->pool);
     bool rest = awaits_rest(search); /* asked first: afterwards it is idle */
+    bool fits = reach_leaves_room(search->pool, search->request);
     pool_unlock(search->pool);
+    if (!fits)
+        return false;
     return reach_idle_helps(search->pool, search->request, &search->bytes) || rest;
 }
 
@@ -508,11 +529,11 @@ enum { MOST_ATTEMPTS = 4, MOST_NOTICED = 16 };
 static enum room make_room_anywhere(struct pool *pool, struct device *first, size_t bytes) {
     lock_check_held(LOCK_POOL);
     struct device *device;
-    enum room room = first ? room_make(pool, first, bytes) : ROOM_NONE, other;
+    enum room room = first ? room_make_of_another(pool, first, bytes) : ROOM_NONE, other;
     if (room == ROOM_MADE)
         return room;
     TAILQ_FOREACH (device, &pool->devices, link) {
-        other = device == first ? room : room_make(pool, device, bytes);
+        other = device == first ? room : room_make_of_another(pool, device, bytes);
         room = other > room ? other : room;
     }
     return room;

@@ -24,9 +24,10 @@ struct obtained {
     /* Mapped chunks: the block itself, which counts as live and is WAITING until it is adopted.
      * NULL elsewhere. */
     struct pool_block *block;
-    bool stitched;       /* of memory that was held already: nothing was allocated */
-    bool in_driver_pool; /* from a memory pool of the driver's */
-    unsigned undone;     /* blocks that the driver gave and got back: they were too little */
+    bool stitched; /* of memory that was held already: nothing was allocated */
+    /* From a memory pool of the driver's: until it is adopted its context does not end. */
+    bool in_driver_pool;
+    unsigned undone; /* blocks that the driver gave and got back: they were too little */
     /* Its number in the device's list `sharing`, until it is adopted; 0: it is not there. */
     uint64_t share;
     LIST_ENTRY(obtained) link;
@@ -74,6 +75,23 @@ void source_driver_pool_gave_back(struct pool *pool, struct context *context, si
 void source_shares(struct device *device, struct obtained *obtained);
 /* There will be no such region. Lock not held. */
 void source_shares_nothing(struct pool *pool, struct obtained *obtained);
+
+/* A request that may serve itself from idle memory, or from several pieces of the driver's, and
+ * gives them back if all is too little. The context does not end meanwhile. A request that the
+ * driver refuses waits for those begun before its refusal, whose pieces it may have lacked, and for
+ * all that took idle memory: they count as releasing. Others can bring it nothing. */
+struct attempt {
+    struct obtained share;
+    bool took; /* idle memory, which comes back if it is too little */
+};
+
+/* All below: lock held. */
+void attempt_begins(struct device *device, struct attempt *attempt);
+/* Idle memory is taken for it. */
+void attempt_takes(struct device *device, struct attempt *attempt);
+/* What has come of it can be seen. undone: the driver has got pieces back. */
+void attempt_ends(struct pool *pool, struct device *device, const struct attempt *attempt,
+                  bool undone);
 
 struct policy {
     const char *name;

@@ -17,3 +17,26 @@ void source_shares_nothing(struct pool *pool, struct obtained *obtained) {
     pool_unlock(pool);
     obtained->share = 0;
 }
+
+void attempt_begins(struct device *device, struct attempt *attempt) {
+    lock_check_held(LOCK_POOL);
+    device->attempting++;
+    source_shares(device, &attempt->share);
+}
+
+void attempt_takes(struct device *device, struct attempt *attempt) {
+    lock_check_held(LOCK_POOL);
+    device->releasing += !attempt->took;
+    attempt->took = true;
+}
+
+void attempt_ends(struct pool *pool, struct device *device, const struct attempt *attempt,
+                  bool undone) {
+    lock_check_held(LOCK_POOL);
+    device->attempting--;
+    LIST_REMOVE(&attempt->share, link);
+    if (attempt->took)
+        pool_count_released(pool, device, 1);
+    else if (undone || pool->awaiting)
+        futex_change(&pool->release_rounds);
+}

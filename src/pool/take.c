@@ -136,6 +136,8 @@ void take_obtained(struct pool *pool, const struct request *request,
     size_t bytes = request->pitch ? obtained->size : request->bytes;
     if (obtained->share)
         LIST_REMOVE(obtained, link);
+    if (obtained->in_driver_pool && !PLANTED(adopted_after_end)) /* its context ends from now on */
+        pool_count_released(pool, request->context->device, 1);
     if (request->context->ended) { /* the memory went with it */
         if (obtained->block)
             ledger_recycle(pool, obtained->block);

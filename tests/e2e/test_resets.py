@@ -66,3 +66,32 @@ def test_a_release_that_is_taken_for_one_of_several_is_found(run):
     """So that the test above can fail."""
     done = run([PROGRAMS / "retained_anew"], library=PLANTED, env={"POOLCUDA_PLANT": "released_and_retained"})
     assert done.out != RETAINED
+
+
+NOTHING_LOST = "0 bytes are lost\n"
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="the library with pauses is not in a build with a sanitizer")
+@pytest.mark.parametrize("call", ["allocation", "free"])
+@pytest.mark.parametrize("end", ["destruction", "reset"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm", "pytorch-expandable"])
+def test_a_context_that_ends_beside_a_call_leaves_nothing_behind(run, preset, mode, end, call):
+    done = run([PROGRAMS / "end_beside_calls", end, call], library=PLANTED,
+               env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode, "POOLCUDA_PLANT": "slow_adoption"})
+    assert (done.code, done.out) == (0, NOTHING_LOST), done.err
+
+
+@pytest.mark.parametrize("call", ["allocation", "free"])
+@pytest.mark.parametrize("end", ["destruction", "reset"])
+def test_natively_it_leaves_nothing_behind(run, end, call):
+    assert run([PROGRAMS / "end_beside_calls", end, call], pooled=False).out == NOTHING_LOST
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+@pytest.mark.parametrize("fault, call", [("adopted_after_end", "allocation"), ("waiting_forgotten", "free")])
+def test_memory_that_outlives_its_context_is_found(run, fault, call):
+    """So that the test above can fail."""
+    done = run([PROGRAMS / "end_beside_calls", "destruction", call], library=PLANTED,
+               env={"POOLCUDA_PRESET": "paddle", "POOLCUDA_FREE": "sync", "POOLCUDA_PLANT": fault})
+    assert done.out != NOTHING_LOST

@@ -15,6 +15,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -558,6 +559,121 @@ static void memory_on_its_way_to_the_driver_is_waited_for(void **state) {
     assert_int_equal(cuMemFree_v2(pointer), CUDA_SUCCESS);
 }
 
+/* --- requests of other threads that lack memory, too --- */
+
+static _Thread_local bool is_other, is_refused;
+static sem_t asks, goes;
+
+/* The other thread is in the driver until it may go on. */
+static CUresult create_in_turn(CUmemGenericAllocationHandle *handle, size_t size,
+                               const CUmemAllocationProp *properties, unsigned long long flags) {
+    if (is_other) {
+        sem_post(&asks);
+        sem_wait(&goes);
+        sem_post(&goes); /* to stay */
+    }
+    CUresult result = cuMemCreate(handle, size, properties, flags);
+    is_refused = result == CUDA_ERROR_OUT_OF_MEMORY;
+    return result;
+}
+
+/* For more than there is. */
+static void *ask_for_too_much(void *unused) {
+    const struct call_site site = {.frames = {2}, .depth = 1};
+    CUdeviceptr pointer;
+    is_other = true;
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    assert_int_equal(pool_malloc(pool, &pointer, 64 * MIB, &site), CUDA_ERROR_OUT_OF_MEMORY);
+    return unused;
+}
+
+static void begin_another_attempt(void) {
+    other_started = true;
+    assert_int_equal(pthread_create(&other_thread, NULL, ask_for_too_much, NULL), 0);
+    sem_wait(&asks);
+}
+
+static void prepare_turns(void) {
+    sem_init(&asks, 0, 0);
+    sem_init(&goes, 0, 0);
+    other_started = is_refused = false;
+    driver.mem_create = create_in_turn;
+}
+
+static void end_turns(void) {
+    sem_post(&goes);
+    assert_int_equal(pthread_join(other_thread, NULL), 0);
+    assert_true(pool_is_valid(pool));
+    driver.mem_create = cuMemCreate;
+}
+
+static CUresult begin_another_after_a_refusal(size_t *available, size_t *total) {
+    if (is_refused && !other_started)
+        begin_another_attempt();
+    return cuMemGetInfo_v2(available, total);
+}
+
+static CUresult ask(CUdeviceptr *pointer, size_t bytes) {
+    const struct call_site site = {.frames = {1}, .depth = 1};
+    return pool_malloc(pool, pointer, bytes, &site);
+}
+
+static void an_attempt_that_began_after_a_refusal_is_not_waited_for(void **state) {
+    (void)state;
+    CUdeviceptr foreign, pointer;
+    if (policy->source != &source_mapped)
+        return;
+    prepare_turns();
+    assert_int_equal(cuMemAlloc_v2(&foreign, driver_free_bytes()), CUDA_SUCCESS);
+    driver.mem_get_info = begin_another_after_a_refusal;
+    assert_int_equal(ask(&pointer, 64 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_true(other_started);
+    assert_int_equal(stats_get(STATS_wait_ns), 0);
+    driver.mem_get_info = cuMemGetInfo_v2;
+    end_turns();
+    assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
+}
+
+static void what_does_not_fit_beside_live_memory_waits_for_no_attempt(void **state) {
+    (void)state;
+    CUdeviceptr live, pointer;
+    if (policy->source != &source_mapped)
+        return;
+    live = alloc(device_total - 32 * MIB);
+    prepare_turns();
+    begin_another_attempt();
+    assert_int_equal(ask(&pointer, 48 * MIB), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(stats_get(STATS_wait_ns), 0);
+    end_turns();
+    release(live);
+}
+
+static void *let_the_other_go(void *unused) {
+    while (!stats_get(STATS_oom_events))
+        usleep(100);
+    usleep(20000); /* the refused one looks for memory */
+    sem_post(&goes);
+    return unused;
+}
+
+static void idle_memory_that_an_attempt_has_taken_is_waited_for(void **state) {
+    (void)state;
+    CUdeviceptr foreign, pointer;
+    pthread_t helper;
+    if (policy->source != &source_mapped)
+        return;
+    release(alloc(32 * MIB));
+    assert_int_equal(cuMemAlloc_v2(&foreign, driver_free_bytes()), CUDA_SUCCESS);
+    prepare_turns();
+    begin_another_attempt();
+    assert_int_equal(pthread_create(&helper, NULL, let_the_other_go, NULL), 0);
+    assert_int_equal(ask(&pointer, 32 * MIB), CUDA_SUCCESS);
+    assert_int_equal(pthread_join(helper, NULL), 0);
+    end_turns();
+    release(pointer);
+    assert_int_equal(cuMemFree_v2(foreign), CUDA_SUCCESS);
+}
+
 /* --- driver calls that fail or may not be made --- */
 
 static int unmapped;
@@ -888,6 +1004,9 @@ int main(void) {
         TEST(a_hole_is_filled_where_there_are_no_other_addresses),
         TEST(a_context_that_ends_during_an_allocation_leaves_no_block),
         TEST(memory_on_its_way_to_the_driver_is_waited_for),
+        TEST(an_attempt_that_began_after_a_refusal_is_not_waited_for),
+        TEST(what_does_not_fit_beside_live_memory_waits_for_no_attempt),
+        TEST(idle_memory_that_an_attempt_has_taken_is_waited_for),
         TEST(the_end_of_a_context_does_not_wait_for_the_end_of_another),
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
         TEST(a_free_in_a_capture_needs_no_memory),
