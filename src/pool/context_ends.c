@@ -55,7 +55,7 @@ static void await_releases(struct pool *pool) {
 
 /* The free of a block waits in another thread, which holds its record and could free nothing of the
  * context afterwards: what the record named is given to the driver with a record of its own, and
- * that free is then one of nothing. Without host memory it is lost. */
+ * that free is then one of nothing. Without host memory it is lost. Lock held. */
 static void take_over(struct pool *pool, struct release_list *releases, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
