@@ -71,7 +71,7 @@ struct device {
     int ending;    /* of these, contexts that end: what they have apart from blocks */
     /* What requests have asked of the driver that may be more than they need, and is in no record
      * yet; and how many there have been, read without the lock. */
-    LIST_HEAD(, obtained) sharing;
+    LIST_HEAD(, share) sharing;
     _Atomic uint64_t shares;
     enum host_access host_access;
     struct device_place place;

@@ -192,11 +192,8 @@ static CUresult ask_driver(struct search *search, size_t size) {
  * held. */
 static bool awaits_rest(const struct search *search) {
     lock_check_held(LOCK_POOL);
-    const struct obtained *obtained;
-    LIST_FOREACH (obtained, &search->request->context->device->sharing, link)
-        if (obtained->share <= search->shares)
-            return may_take(search->request);
-    return false;
+    return source_is_shared(search->request->context->device, search->shares) &&
+           may_take(search->request);
 }
 
 /* Gives back idle memory of the request's kind, at last all else that may lie in the same place.

@@ -5,7 +5,6 @@
 #include "driver/cuda_api.h"
 #include "keep/keeper.h"
 
-#include <bsd/sys/queue.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,8 +13,8 @@ struct device;
 struct pool;
 struct request;
 struct context;
-struct device;
 struct page;
+struct share;
 
 /* Memory that came from the driver. */
 struct obtained {
@@ -27,9 +26,7 @@ struct obtained {
     bool stitched;       /* of memory that was held already: nothing was allocated */
     bool in_driver_pool; /* from a memory pool of the driver's */
     unsigned undone;     /* blocks that the driver gave and got back: they were too little */
-    /* Its number in the device's list `sharing`, until it is adopted; 0: it is not there. */
-    uint64_t share;
-    LIST_ENTRY(obtained) link;
+    struct share *share; /* in the device's list `sharing`, until it is adopted; NULL: it is not */
 };
 
 /* Where memory comes from. Its calls of CUDA are in src/sources. */
@@ -74,6 +71,11 @@ void source_driver_pool_gave_back(struct pool *pool, struct context *context, si
 void source_shares(struct device *device, struct obtained *obtained);
 /* There will be no such region. Lock not held. */
 void source_shares_nothing(struct pool *pool, struct obtained *obtained);
+/* It is adopted. Lock held. */
+void source_share_ends(struct share *share);
+/* Whether there is one of those numbered up to `last`; and all are forgotten. Lock held. */
+bool source_is_shared(const struct device *device, uint64_t last);
+void source_forget_shares(struct device *device); /* Lock held. */
 
 struct policy {
     const char *name;

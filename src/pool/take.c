@@ -135,7 +135,7 @@ void take_obtained(struct pool *pool, const struct request *request,
     lock_check_held(LOCK_POOL);
     size_t bytes = request->pitch ? obtained->size : request->bytes;
     if (obtained->share)
-        LIST_REMOVE(obtained, link);
+        source_share_ends(obtained->share);
     if (request->context->ended) { /* the memory went with it */
         if (obtained->block)
             ledger_recycle(pool, obtained->block);
