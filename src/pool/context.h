@@ -73,7 +73,7 @@ struct device {
     int attempting; /* requests that may give back what they have of the driver: policy.h */
     /* What requests have asked of the driver that may be more than they need, and is in no record
      * yet; and how many there have been, read without the lock. */
-    LIST_HEAD(, obtained) sharing;
+    LIST_HEAD(, share) sharing;
     _Atomic uint64_t shares;
     enum host_access host_access;
     struct device_place place;

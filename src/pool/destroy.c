@@ -28,6 +28,7 @@ static void drop_everything(struct pool *pool) {
     address_index_destroy(pool);
     while ((device = TAILQ_FIRST(&pool->devices))) {
         TAILQ_REMOVE(&pool->devices, device, link);
+        source_forget_shares(device);
         free(device);
     }
     HASH_ITER (by_key, pool->site_records, record, next_record) {

@@ -34,6 +34,7 @@ struct growing {
     struct context *context;
     struct reservation *reservation;
     struct claim claim;       /* of its addresses: where the chunks are mapped, and what may be */
+    struct claim *known;      /* the same for others, who may outlive this thread and its stack */
     struct pool_block *tail;  /* the request begins in it, NULL: in the claim. WAITING */
     struct pool_block *taken; /* idle blocks to be unmapped, linked as in a release list */
     struct chunks chunks;     /* to be mapped where the claim begins */
@@ -375,7 +376,8 @@ static void plan(struct growing *growing, size_t available) {
     growing->more = growing->more < room - needed ? growing->more : room - needed;
     growing->claim.bytes =
         needed + growing->more + most < room ? needed + growing->more + most : room;
-    reservation_claim(growing->reservation, &growing->claim);
+    *growing->known = growing->claim;
+    reservation_claim(growing->reservation, growing->known);
 }
 
 /* Until the attempt's end the context does not end for this thread. False: there are no addresses.
@@ -397,13 +399,16 @@ static bool begin(struct growing *growing) {
     struct pool *pool = growing->pool;
     struct context *context = growing->context;
     size_t available = available_by_driver(pool);
+    growing->known = malloc(sizeof *growing->known);
     pool_lock(pool);
     if (!context->ended && !context->mapped)
         context->mapped = calloc(1, sizeof *context->mapped);
-    bool begun = !context->ended && context->mapped && take_addresses(growing);
+    bool begun = !context->ended && context->mapped && growing->known && take_addresses(growing);
     if (begun)
         plan(growing, available);
     pool_unlock(pool);
+    if (!begun)
+        free(growing->known);
     return begun;
 }
 
@@ -475,7 +480,8 @@ static struct pool_block *end(struct growing *growing, bool mapped) {
         unmap_again(growing);
     if (!block && growing->tail)
         ledger_keep(pool, free_tail(growing));
-    reservation_claim_ends(reservation, &growing->claim);
+    reservation_claim_ends(reservation, growing->known);
+    free(growing->known);
     bool gone = is_to_go(reservation);
     if (block)
         finish(growing);

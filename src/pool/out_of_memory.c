@@ -94,11 +94,8 @@ static CUresult ask_driver(struct search *search, size_t size) {
 static bool awaits_rest(const struct search *search) {
     lock_check_held(LOCK_POOL);
     const struct device *device = search->request->context->device;
-    const struct obtained *obtained;
-    LIST_FOREACH (obtained, &device->sharing, link)
-        if (obtained->share <= search->shares)
-            return device->attempting || may_take(search->request); /* or the driver gets it back */
-    return false;
+    return source_is_shared(device, search->shares) &&
+           (device->attempting || may_take(search->request)); /* or the driver gets it back */
 }
 
 /* room_make for what has been refused by no attempt's number. Lock held. */

@@ -5,7 +5,6 @@
 #include "driver/cuda_api.h"
 #include "keep/keeper.h"
 
-#include <bsd/sys/queue.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,8 +13,8 @@ struct device;
 struct pool;
 struct request;
 struct context;
-struct device;
 struct page;
+struct share;
 
 /* Memory that came from the driver. */
 struct obtained {
@@ -27,10 +26,8 @@ struct obtained {
     bool stitched; /* of memory that was held already: nothing was allocated */
     /* From a memory pool of the driver's: until it is adopted its context does not end. */
     bool in_driver_pool;
-    unsigned undone; /* blocks that the driver gave and got back: they were too little */
-    /* Its number in the device's list `sharing`, until it is adopted; 0: it is not there. */
-    uint64_t share;
-    LIST_ENTRY(obtained) link;
+    unsigned undone;     /* blocks that the driver gave and got back: they were too little */
+    struct share *share; /* in the device's list `sharing`, until it is adopted; NULL: it is not */
 };
 
 /* Where memory comes from. Its calls of CUDA are in src/sources. */
@@ -75,13 +72,18 @@ void source_driver_pool_gave_back(struct pool *pool, struct context *context, si
 void source_shares(struct device *device, struct obtained *obtained);
 /* There will be no such region. Lock not held. */
 void source_shares_nothing(struct pool *pool, struct obtained *obtained);
+/* What was obtained has its record: nobody waits for it any more. Lock held. */
+void source_adopted(struct pool *pool, struct device *device, const struct obtained *obtained);
+/* Whether there is one of those numbered up to `last`; and all are forgotten. Lock held. */
+bool source_is_shared(const struct device *device, uint64_t last);
+void source_forget_shares(struct device *device); /* Lock held. */
 
 /* A request that may serve itself from idle memory, or from several pieces of the driver's, and
  * gives them back if all is too little. The context does not end meanwhile. A request that the
  * driver refuses waits for those begun before its refusal, whose pieces it may have lacked, and for
  * all that took idle memory: they count as releasing. Others can bring it nothing. */
 struct attempt {
-    struct obtained share;
+    struct share *share;
     bool took; /* idle memory, which comes back if it is too little */
 };
 

@@ -1,11 +1,41 @@
 /* What requests ask of the driver that may be more than they need: until a record tells of it
- * (take.c), those that are refused because of it wait (out_of_memory.c). */
+ * (take.c), those that are refused because of it wait (out_of_memory.c). It is not noted on the
+ * asking thread's stack, which is gone if the thread is cancelled in the driver. */
 #include "pool/internal.h"
+
+#include <stdlib.h>
+
+struct share {
+    uint64_t number;
+    LIST_ENTRY(share) link;
+};
+
+/* NULL without host memory: then nobody waits for it. */
+static struct share *begin_share(struct device *device) {
+    struct share *share = malloc(sizeof *share);
+    if (!share)
+        return NULL;
+    share->number = ++device->shares;
+    LIST_INSERT_HEAD(&device->sharing, share, link);
+    return share;
+}
+
+static void end_share(struct share *share) {
+    LIST_REMOVE(share, link);
+    free(share);
+}
 
 void source_shares(struct device *device, struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
-    obtained->share = ++device->shares;
-    LIST_INSERT_HEAD(&device->sharing, obtained, link);
+    obtained->share = begin_share(device);
+}
+
+void source_adopted(struct pool *pool, struct device *device, const struct obtained *obtained) {
+    lock_check_held(LOCK_POOL);
+    if (obtained->share)
+        end_share(obtained->share);
+    if (obtained->in_driver_pool && !PLANTED(adopted_after_end)) /* its context ends from now on */
+        pool_count_released(pool, device, 1);
 }
 
 void source_shares_nothing(struct pool *pool, struct obtained *obtained) {
@@ -13,15 +43,31 @@ void source_shares_nothing(struct pool *pool, struct obtained *obtained) {
     if (!obtained->share)
         return;
     pool_lock(pool);
-    LIST_REMOVE(obtained, link);
+    end_share(obtained->share);
     pool_unlock(pool);
-    obtained->share = 0;
+    obtained->share = NULL;
+}
+
+bool source_is_shared(const struct device *device, uint64_t last) {
+    lock_check_held(LOCK_POOL);
+    const struct share *share;
+    LIST_FOREACH (share, &device->sharing, link)
+        if (share->number <= last)
+            return true;
+    return false;
+}
+
+void source_forget_shares(struct device *device) {
+    lock_check_held(LOCK_POOL);
+    struct share *share;
+    while ((share = LIST_FIRST(&device->sharing)))
+        end_share(share);
 }
 
 void attempt_begins(struct device *device, struct attempt *attempt) {
     lock_check_held(LOCK_POOL);
     device->attempting++;
-    source_shares(device, &attempt->share);
+    attempt->share = begin_share(device);
 }
 
 void attempt_takes(struct device *device, struct attempt *attempt) {
@@ -34,7 +80,8 @@ void attempt_ends(struct pool *pool, struct device *device, const struct attempt
                   bool undone) {
     lock_check_held(LOCK_POOL);
     device->attempting--;
-    LIST_REMOVE(&attempt->share, link);
+    if (attempt->share)
+        end_share(attempt->share);
     if (attempt->took)
         pool_count_released(pool, device, 1);
     else if (undone || pool->awaiting)

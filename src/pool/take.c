@@ -134,10 +134,8 @@ void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
     size_t bytes = request->pitch ? obtained->size : request->bytes;
-    if (obtained->share)
-        LIST_REMOVE(obtained, link);
-    if (obtained->in_driver_pool && !PLANTED(adopted_after_end)) /* its context ends from now on */
-        pool_count_released(pool, request->context->device, 1);
+    if (obtained->share || obtained->in_driver_pool)
+        source_adopted(pool, request->context->device, obtained);
     if (request->context->ended) { /* the memory went with it */
         if (obtained->block)
             ledger_recycle(pool, obtained->block);

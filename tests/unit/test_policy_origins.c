@@ -15,6 +15,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -759,6 +760,57 @@ static void expandable_maps_whole_pages_behind_what_another_thread_is_about_to_m
     release(behind);
 }
 
+static CUresult be_cancelled(CUdeviceptr address, size_t bytes, size_t offset,
+                             CUmemGenericAllocationHandle handle, unsigned long long flags) {
+    (void)address, (void)bytes, (void)offset, (void)handle, (void)flags;
+    driver.mem_map = map_itself;
+    pthread_exit(NULL);
+}
+
+static void *ask_and_be_cancelled(void *context) {
+    struct call_site site = {.frames = {B}, .depth = 1};
+    CUdeviceptr pointer;
+    cuCtxSetCurrent(context);
+    map_itself = driver.mem_map;
+    driver.mem_map = be_cancelled;
+    pool_malloc(pool, &pointer, 30 * MIB, &site);
+    return context;
+}
+
+/* Its stack is gone afterwards, and with it all that it had there. */
+static void cancel_a_thread_that_maps(void) {
+    pthread_t thread;
+    pthread_attr_t attributes;
+    CUcontext context;
+    void *stack =
+        mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    assert_ptr_not_equal(stack, MAP_FAILED);
+    assert_int_equal(cuCtxGetCurrent(&context), CUDA_SUCCESS);
+    pthread_attr_init(&attributes);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack, MIB), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, ask_and_be_cancelled, context), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    munmap(stack, MIB);
+}
+
+static void a_thread_that_is_cancelled_as_it_maps_leaves_nothing_of_its_stack(void **state) {
+    (void)state;
+    static const char *const names[] = {"vmm", "pytorch-expandable"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (i)
+            assert_int_equal(stop(NULL), 0);
+        start(names[i], "");
+        CUdeviceptr first = alloc(A, 20 * MIB);
+        cancel_a_thread_that_maps();
+        alloc(A, 40 * MIB);
+        release(first);
+        alloc(A, 60 * MIB);
+        struct device *device = TAILQ_FIRST(&pool->devices);
+        device->releasing = device->attempting = 0; /* the context's end would wait for it */
+    }
+}
+
 int main(void) {
     static const struct CMUnitTest tests[] = {
         TEST(futhark_serves_a_tag_from_its_own_block_alone),
@@ -804,6 +856,7 @@ int main(void) {
         TEST(expandable_maps_first_where_idle_pages_were_unmapped),
         TEST(expandable_begins_in_the_idle_end_of_a_range_that_has_room_for_the_rest),
         TEST(expandable_maps_whole_pages_behind_what_another_thread_is_about_to_map),
+        TEST(a_thread_that_is_cancelled_as_it_maps_leaves_nothing_of_its_stack),
     };
     uint64_t (*hazards)(void);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

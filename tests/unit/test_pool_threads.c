@@ -3,6 +3,7 @@
 #include "pool_test.h"
 
 #include <semaphore.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* A thread that makes one call at a time, for the test to wait for. */
@@ -226,6 +227,54 @@ static void a_request_does_not_wait_for_one_that_was_made_after_its_refusal(void
     worker_do(&other, NULL);
 }
 
+static void be_cancelled(void) {
+    fake.on_alloc = NULL;
+    pthread_exit(NULL);
+}
+
+static void *ask_and_be_cancelled(void *unused) {
+    CUdeviceptr pointer;
+    struct call_site key = site(2);
+    fake.on_alloc = be_cancelled;
+    pool_malloc(pool, &pointer, 3 * MIB, &key);
+    return unused;
+}
+
+/* Its stack is gone afterwards, and with it all that it had there. */
+static void cancel_a_thread_in_the_driver(void) {
+    const size_t bytes = MIB;
+    pthread_t thread;
+    pthread_attr_t attributes;
+    void *stack =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    assert_ptr_not_equal(stack, MAP_FAILED);
+    pthread_attr_init(&attributes);
+    assert_int_equal(pthread_attr_setstack(&attributes, stack, bytes), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, ask_and_be_cancelled, NULL), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    munmap(stack, bytes);
+}
+
+static void a_thread_that_is_cancelled_in_the_driver_leaves_nothing_of_its_stack(void **state) {
+    static const char *const names[] = {"segments", "bfc"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct pool_config config = pool_defaults;
+        struct worker self = {.bytes = 30 * MIB, .number = 1};
+        config.policy = policy_named(names[i]);
+        config.max_idle = (struct limit){.kind = LIMIT_PERCENT, .percent = 100};
+        stop(state);
+        start_with(&config, 80 * MIB);
+        cancel_a_thread_in_the_driver();
+        any_alloc(&self);
+        assert_int_equal(self.result, CUDA_SUCCESS);
+        alloc(30 * MIB);
+        any_alloc(&self);
+        assert_int_equal(self.result, CUDA_ERROR_OUT_OF_MEMORY);
+        assert_true(pool_is_valid(pool));
+    }
+}
+
 static int looks;
 
 static void count_look(struct pool *looked) {
@@ -407,6 +456,7 @@ int main(void) {
         OWING(a_forked_child_counts_from_zero),
         TEST(a_request_waits_for_the_rest_of_what_another_thread_has_just_been_given),
         TEST(a_request_does_not_wait_for_one_that_was_made_after_its_refusal),
+        TEST(a_thread_that_is_cancelled_in_the_driver_leaves_nothing_of_its_stack),
         TEST(a_host_function_may_free_nothing_though_a_free_of_the_block_is_waiting),
         TEST(a_host_function_disowns_nothing),
         TEST(a_block_freed_while_a_host_function_is_refused_its_free_is_free),
