@@ -59,9 +59,12 @@ bool source_is_shared(const struct device *device, uint64_t last) {
 
 void source_forget_shares(struct device *device) {
     lock_check_held(LOCK_POOL);
-    struct share *share;
-    while ((share = LIST_FIRST(&device->sharing)))
-        end_share(share);
+    struct share *share = LIST_FIRST(&device->sharing), *next;
+    LIST_INIT(&device->sharing);
+    for (; share; share = next) {
+        next = LIST_NEXT(share, link);
+        free(share);
+    }
 }
 
 void attempt_begins(struct device *device, struct attempt *attempt) {
