@@ -91,7 +91,7 @@ def test_natively_it_leaves_nothing_behind(run, end, call):
 @pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
 @pytest.mark.parametrize("fault, call", [("adopted_after_end", "allocation"), ("waiting_forgotten", "free")])
 def test_memory_that_outlives_its_context_is_found(run, fault, call):
-    """So that the test above can fail."""
-    done = run([PROGRAMS / "end_beside_calls", "destruction", call], library=PLANTED,
-               env={"POOLCUDA_PRESET": "paddle", "POOLCUDA_FREE": "sync", "POOLCUDA_PLANT": fault})
-    assert done.out != NOTHING_LOST
+    """So that the test above can fail. On a busy machine the end may come too late in a whole run."""
+    env = {"POOLCUDA_PRESET": "paddle", "POOLCUDA_FREE": "sync", "POOLCUDA_PLANT": fault}
+    assert any(run([PROGRAMS / "end_beside_calls", "destruction", call], library=PLANTED, env=env).out != NOTHING_LOST
+               for _ in range(20))
