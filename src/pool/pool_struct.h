@@ -30,7 +30,7 @@ struct pool {
     struct lock_follower follower;
     atomic_int
         release_rounds; /* another number whenever some device's `releasing` has reached zero */
-    int awaiting;       /* threads that wait for another one, in pool_await_releases */
+    int awaiting;       /* ends of contexts that wait for other threads: context_ends.c */
     struct pool_config config;
     const struct driver *driver;
     const struct keeper *keeper; /* of device memory; what concerns a block asks its context's */

@@ -1,6 +1,7 @@
-/* What requests ask of the driver that may be more than they need: until a record tells of it
- * (take.c), those that are refused because of it wait (out_of_memory.c). It is not noted on the
- * asking thread's stack, which is gone if the thread is cancelled in the driver. */
+/* What requests ask of the driver and may not keep all of: until a record tells of it (take.c), or
+ * it is given back, those that are refused because of it wait (out_of_memory.c), and so do ends of
+ * contexts that would leave it behind (context_ends.c). It is not noted on the asking thread's
+ * stack, which is gone if the thread is cancelled in the driver. */
 #include "pool/internal.h"
 
 #include <stdlib.h>
