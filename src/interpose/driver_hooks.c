@@ -272,10 +272,12 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
 RELEASE_HOOK(cuDevicePrimaryCtxRelease)
 RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
 
-static void green_ending(CUcontext context) {
+/* Returns the pool, for pool_end_is_over. */
+static struct pool *green_ending(CUcontext context) {
     struct pool *pool = state_begin_call();
     if (!pool)
-        return;
+        return NULL;
+    pool_end_begins(pool);
     pool_pay(pool, "cuGreenCtxDestroy");
     if (state_check())
         check_green_ending(state_check(), context);
@@ -283,16 +285,21 @@ static void green_ending(CUcontext context) {
     if (state_check())
         check_contexts_ended(state_check());
     state_end_call();
+    return pool;
 }
 
 /* The CUcontext that stands for a green context dies with it. */
 CUresult hook_cuGreenCtxDestroy(void *green_context) {
     CUcontext context = NULL;
+    struct pool *pool = NULL;
     CUresult (*context_of)(CUcontext *, void *);
     if (!real_has(HOOK_cuGreenCtxDestroy, 0))
         return CUDA_ERROR_NOT_INITIALIZED;
     *(void **)&context_of = real_find("cuCtxFromGreenCtx");
     if (context_of && context_of(&context, green_context) == CUDA_SUCCESS)
-        green_ending(context);
-    return REAL(cuGreenCtxDestroy)(green_context);
+        pool = green_ending(context);
+    CUresult result = REAL(cuGreenCtxDestroy)(green_context);
+    if (pool)
+        pool_end_is_over(pool);
+    return result;
 }

@@ -68,7 +68,7 @@ struct device {
     int pressure;   /* allocations that are out of memory just now: frees then go to the driver */
     int releasing;  /* blocks on their way back to the driver in some thread */
     int unvisited;  /* of these, blocks whose contexts' ends wait for them, as no visit is made */
-    int ending;     /* of these, contexts that end: what they have apart from blocks */
+    int ending;     /* of these, contexts that end: what they have apart from blocks, and `left` */
     uint64_t lent;  /* part of in_use: of idle blocks that requests begin in, which may yet fail */
     int attempting; /* requests that may give back what they have of the driver: policy.h */
     /* What requests have asked of the driver that may be more than they need, and is in no record
@@ -108,6 +108,11 @@ struct context {
     struct device *device;       /* whose ledger counts its memory: see ordinal_of_kind */
     unsigned long long id;       /* cuCtxGetId; 0: the driver has none (before CUDA 12) */
     bool ended;
+    /* Of an ended one: the thread that ends it, whether the driver has freed its memory, and how
+     * many parts of its idle memory come back only so: they are counted in device->ending. */
+    bool over;
+    unsigned left;
+    uint32_t ended_by;
     /* Both are looked at together. releases: of its device's primary context, which are under way:
      * it may have ended. */
     unsigned broken : 1; /* by a sticky error: everything passes through */

@@ -7,6 +7,7 @@
  * grow with the number of those before it. */
 #include "pool/inside.h"
 #include "pool/internal.h"
+#include "thread_marks.h"
 
 #include "sources/driver_pool.h"
 #include "sources/mapped.h"
@@ -77,6 +78,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     struct pool_block *block;
     struct ledger_place place = {0};
     const struct device *device = context->device;
+    bool leaves = false;
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
     while (context->source->reuses ? device->releasing > device->ending || device->attempting
@@ -89,13 +91,15 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
         if (block->context != context)
             continue;
         bool waited_for = block->state == BLOCK_WAITING;
-        if (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED)
+        bool idle = block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED;
+        if (idle)
             ledger_take_out(pool, block);
         if (releases && goes_with_context(block)) {
             release_list_add(pool, releases, block);
         } else if (releases && block->in_driver_pool && !PLANTED(waiting_forgotten)) {
             take_over(pool, releases, block);
         } else {
+            leaves = leaves || idle;
             ledger_remove(pool, block);
             if (!waited_for) /* else the thread that waits still holds it */
                 ledger_recycle(pool, block);
@@ -103,6 +107,10 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     }
     ledger_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
+    context->ended_by = thread_number();
+    context->over = !releases;
+    if (leaves)
+        context_leaves(context);
     LIST_REMOVE(context, link);
     LIST_INSERT_HEAD(&pool->ended, context, link);
     order_context_ends(&pool->order, context->handle);
@@ -177,12 +185,13 @@ static void end_and_forget(struct pool *pool, struct context *context) {
     pool_lock(pool);
 }
 
-/* Frees those that are leaving; ones whose events stand in others' fences wait for another turn. */
+/* Frees those that are leaving; ones whose memory the driver is about to free, or whose events
+ * stand in others' fences, wait for another turn. */
 static void free_leaving(struct pool *pool) {
     struct context *context;
     while ((context = LIST_FIRST(&pool->leaving))) {
         LIST_REMOVE(context, link);
-        if (fence_refers_to(pool, context))
+        if (context->left || fence_refers_to(pool, context))
             LIST_INSERT_HEAD(&pool->ended, context, link);
         else
             free(context);
@@ -366,8 +375,25 @@ void pool_end_begins(struct pool *pool) {
     pool_unlock(pool);
 }
 
+/* The driver has freed what this thread has left to it. Lock held. */
+static void count_freed(struct pool *pool, struct context_list *contexts) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    LIST_FOREACH (context, contexts, link) {
+        if (context->over || context->ended_by != thread_number())
+            continue;
+        context->over = true;
+        context->device->ending -= (int)context->left;
+        if (context->left)
+            pool_count_released(pool, context->device, (int)context->left);
+        context->left = 0;
+    }
+}
+
 void pool_end_is_over(struct pool *pool) {
     pool_lock(pool);
+    count_freed(pool, &pool->ended);
+    count_freed(pool, &pool->leaving);
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;
     pool_unlock(pool);

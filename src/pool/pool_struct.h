@@ -56,7 +56,7 @@ struct pool {
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
-    LIST_HEAD(, context) ended, leaving; /* context_ends.c */
+    LIST_HEAD(context_list, context) ended, leaving; /* context_ends.c */
     TAILQ_HEAD(, device) devices;
     struct site_record *site_records;
     struct pitch *pitches;

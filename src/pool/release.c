@@ -86,6 +86,8 @@ void release_list_end(struct pool *pool, struct release_list *releases, bool rel
             block->context->resting = false; /* room_make saw it rest, or could not see it */
         if (block->context->keeper->cuts)
             suballocation_released(block, refused);
+        if (refused && block->context->ended)
+            context_leaves(block->context);
         if (refused)
             ledger_restore(pool, block, may_have_waited(pool) ? BLOCK_DEFERRED : BLOCK_IDLE);
         else

@@ -44,6 +44,17 @@ static inline void pool_count_released(struct pool *pool, struct device *device,
         futex_change(&pool->release_rounds);
 }
 
+/* Idle memory of an ended context stays in it: the driver frees it with the context, which others
+ * that lack memory wait for. Lock held. */
+static inline void context_leaves(struct context *context) {
+    lock_check_held(LOCK_POOL);
+    if (context->over)
+        return;
+    context->left++;
+    context->device->releasing++;
+    context->device->ending++;
+}
+
 /* Blocks taken out for release, linked through next_leaving; release_list_give_back gives them
  * to the driver, as far as `waits` lets it, and returns the bytes that it accepted. */
 struct release_list {

@@ -4,6 +4,7 @@
 #include "pool_test.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -54,6 +55,19 @@ static void an_allocation_under_way_while_its_context_ends_is_not_recorded(void 
 
 static CUdeviceptr leaving; /* idle, in a context of its own */
 
+/* Idle in a context of its own: more than is left beside it. */
+static void leave_idle_in_other_context(const struct policy *policy) {
+    struct pool_config config = pool_defaults;
+    config.policy = policy;
+    stop(NULL);
+    start_with(&config, 100 * MIB);
+    alloc_at(10 * MIB, 1);
+    fake.current = fake_context(0, 2);
+    leaving = alloc_at(60 * MIB, 2);
+    release(leaving);
+    fake.current = fake_context(0, 1);
+}
+
 /* The driver frees it with its context, and may give its address to others at once. */
 static void fail_if_leaving(CUdeviceptr pointer) {
     assert_int_not_equal(pointer, leaving);
@@ -63,24 +77,79 @@ static void end_other_while_it_gives_back(void) {
     if (!TAILQ_FIRST(&pool->devices)->releasing)
         return;
     fake.on_query = NULL;
+    pool_end_begins(pool);
     pool_context_ending(pool, fake_context(0, 2));
     assert_int_equal(fake_driver()->mem_free(leaving), CUDA_SUCCESS);
+    pool_end_is_over(pool);
     fake.on_free = fail_if_leaving;
 }
 
 static void no_block_is_given_back_whose_context_has_ended_meanwhile(void **state) {
     (void)state;
-    stop(NULL);
-    start_with(&pool_defaults, 100 * MIB);
-    alloc_at(10 * MIB, 1);
-    fake.current = fake_context(0, 2);
-    leaving = alloc_at(60 * MIB, 2);
-    release(leaving);
-    fake.current = fake_context(0, 1);
+    leave_idle_in_other_context(NULL);
     fake.on_query = end_other_while_it_gives_back;
     alloc_at(50 * MIB, 3);
     assert_null(fake.on_query);
     assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+}
+
+static pthread_t destroyer;
+static atomic_bool is_ended;
+
+/* As cuCtxDestroy does: the driver frees a moment after the pool has let go. */
+static void *destroy_other(void *data) {
+    static const struct timespec moment = {.tv_nsec = 20000000};
+    pool_end_begins(pool);
+    pool_context_ending(pool, fake_context(0, 2));
+    atomic_store(&is_ended, true);
+    nanosleep(&moment, NULL);
+    assert_int_equal(fake_driver()->mem_free(leaving), CUDA_SUCCESS);
+    pool_end_is_over(pool);
+    return data;
+}
+
+static void begin_to_destroy_other(void) {
+    is_ended = false;
+    assert_int_equal(pthread_create(&destroyer, NULL, destroy_other, NULL), 0);
+    while (!atomic_load(&is_ended))
+        sched_yield();
+}
+
+static void destroy_other_while_it_gives_back(void) {
+    if (!TAILQ_FIRST(&pool->devices)->releasing)
+        return;
+    fake.on_query = NULL;
+    begin_to_destroy_other();
+}
+
+/* The thread that gives idle memory back comes too late for a context that ends, and that thread
+ * has looked for idle memory too early: only the driver frees it then. */
+static void
+an_allocation_waits_for_idle_memory_that_is_left_to_the_end_of_its_context(void **state) {
+    (void)state;
+    leave_idle_in_other_context(NULL);
+    fake.on_query = destroy_other_while_it_gives_back;
+    alloc_at(50 * MIB, 3);
+    assert_null(fake.on_query);
+    pthread_join(destroyer, NULL);
+    assert_int_equal(TAILQ_FIRST(&pool->devices)->releasing, 0);
+    assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+}
+
+/* What policies with regions have idle is all left to the driver. */
+static void an_allocation_waits_for_regions_that_go_with_their_context(void **state) {
+    (void)state;
+    static const char *const names[] = {"bfc", "segments"};
+    for (size_t i = 0; i < policy_count; i++) {
+        if (strcmp(policies[i].name, names[0]) && strcmp(policies[i].name, names[1]))
+            continue;
+        leave_idle_in_other_context(&policies[i]);
+        begin_to_destroy_other();
+        alloc_at(50 * MIB, 3);
+        pthread_join(destroyer, NULL);
+        assert_int_equal(TAILQ_FIRST(&pool->devices)->releasing, 0);
+        assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+    }
 }
 
 static void end_while_waiting(void) {
@@ -553,6 +622,8 @@ int main(void) {
         TEST(the_same_handle_after_an_end_is_a_new_context),
         TEST(an_allocation_under_way_while_its_context_ends_is_not_recorded),
         TEST(no_block_is_given_back_whose_context_has_ended_meanwhile),
+        TEST(an_allocation_waits_for_idle_memory_that_is_left_to_the_end_of_its_context),
+        TEST(an_allocation_waits_for_regions_that_go_with_their_context),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),
         TEST(a_context_that_may_be_ending_is_not_made_current),
