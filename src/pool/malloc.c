@@ -110,7 +110,7 @@ static void prepare_growth(struct pool *pool, const struct request *request, siz
     /* Idle memory that is mapped anew makes live memory grow, but not what is held. */
     size_t growth = context->source->reuses ? 0 : size;
     trim_before_growth(pool, context, request->site, growth, falls);
-    bool asks = context->device->place.unified && !context->ended &&
+    bool asks = context->device->unified && !context->ended &&
                 headroom_may_lack(context->device, request->size);
     pool_unlock_between(pool);
     if (asks) /* such a machine has no error for what exceeds its memory: it ends programs */

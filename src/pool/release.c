@@ -289,7 +289,7 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
 
 /* --- for headroom --- */
 
-static bool ask_left(struct pool *pool, const struct device *device, struct available *left) {
+static bool ask_left(struct pool *pool, struct device *device, struct available *left) {
     pool_lock(pool);
     uint64_t held = device->held;
     pool_unlock_between(pool);

@@ -16,13 +16,11 @@ struct available {
 /* held: what the pool holds of it. False: nobody says. Current context, gate entered, lock not
  * held.
  */
-bool available_ask(struct pool *pool, const struct device *device, uint64_t held,
+bool available_ask(struct pool *pool, struct device *device, uint64_t held,
                    struct available *left);
 /* memory_info.c: what the driver says the current context's device has free, in bytes. SIZE_MAX: it
  * does not say, or a capture goes on. Lock not held. */
 size_t available_by_driver(struct pool *pool);
-/* place.c: Lock not held. */
-void place_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
 /* patience.c. How long a call that found no memory has waited for the device. */
 struct patience {
