@@ -74,7 +74,7 @@ struct device {
     atomic_bool unlimited; /* available.c, without the lock: no control group limits it */
     struct device_bounds bounds;
     bool saves; /* idle memory has gone back to the driver, or some site's sizes only grow */
-    /* history.c: how many samples there are, the nanoseconds
+    /* ledger_sums.c: how many samples there are, the nanoseconds
      * that each stands for, and what was held at the last one and in the map. NULL: what is no
      * device has none. */
     struct stats_device *stats;
