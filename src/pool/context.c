@@ -181,14 +181,11 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     if (!context)
         return NULL;
     bool created = context_is_created(pool, handle);
-    if (!order_context_begins(&pool->order, handle, created ? ORDER_NO_DEVICE : ordinal)) {
-        free(context);
-        return NULL;
-    }
     context->kind = *kind;
     context->keeper = kind_keeper(pool, kind);
     context->source = kind->memory == POOL_DEVICE ? pool->source : &source_plain;
-    if (!open_store(context)) {
+    if (!order_context_begins(&pool->order, handle, created ? ORDER_NO_DEVICE : ordinal) ||
+        !open_store(context)) {
         free(context);
         return NULL;
     }
