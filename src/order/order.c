@@ -18,35 +18,6 @@ void order_init(struct order *order, const struct driver *driver) {
     order->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
-struct order_context *order_find(const struct order *order, CUcontext handle) {
-    lock_check_held(LOCK_ORDER);
-    struct order_context *context;
-    LIST_FOREACH (context, &order->contexts, link)
-        if (context->handle == handle)
-            return context;
-    return NULL;
-}
-
-bool order_has_streams(const struct order_context *context) {
-    lock_check_held(LOCK_ORDER);
-    return context->has_per_thread || !LIST_EMPTY(&context->streams);
-}
-
-bool order_is_one(const struct order *order) {
-    lock_check_held(LOCK_ORDER);
-    const struct order_context *first = LIST_FIRST(&order->contexts);
-    return first && !LIST_NEXT(first, link);
-}
-
-void order_set_busy(struct order_stream *stream, bool busy) {
-    lock_check_held(LOCK_ORDER);
-    if (busy && !stream->busy)
-        LIST_INSERT_HEAD(&stream->context->busy, stream, busy_link);
-    if (!busy && stream->busy)
-        LIST_REMOVE(stream, busy_link);
-    stream->busy = busy;
-}
-
 struct order_stream *order_find_created(struct order *order, CUstream handle) {
     lock_check_held(LOCK_ORDER);
     struct order_stream *stream;
