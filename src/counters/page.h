@@ -151,4 +151,9 @@ void stats_page_destroy(struct stats_page *page);
 /* An empty page for stats from elsewhere; NULL without memory. Free with stats_page_destroy. */
 struct stats_page *stats_page_new(void);
 
+/* The rest of `all`; none, where `part` was read while it grew. */
+static inline uint64_t stats_rest(uint64_t all, uint64_t part) {
+    return all > part ? all - part : 0;
+}
+
 #endif

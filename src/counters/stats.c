@@ -70,6 +70,25 @@ void stats_site_allocates(struct stats_site *site, enum stats_memory memory) {
     site->memory = !site->memory || site->memory == named ? named : 1 + (uint32_t)STATS_MIXED;
 }
 
+static void merge(_Atomic uint64_t *of_site, _Atomic uint64_t *apart) {
+    stats_grow(of_site, stats_read(apart));
+    *apart = 0;
+}
+
+void stats_site_merge(struct stats_site *site, struct stats_site *apart) {
+    lock_check_held(LOCK_POOL);
+    uint64_t peak = stats_read(&site->live_bytes) + stats_read(&apart->peak_live_bytes);
+    merge(&site->hits, &apart->hits);
+    merge(&site->allocated_bytes, &apart->allocated_bytes);
+    merge(&site->live_blocks, &apart->live_blocks);
+    merge(&site->live_bytes, &apart->live_bytes);
+    merge(&site->held_blocks, &apart->held_blocks);
+    merge(&site->held_bytes, &apart->held_bytes);
+    apart->peak_live_bytes = 0;
+    if ((int64_t)(peak - stats_read(&site->peak_live_bytes)) > 0)
+        site->peak_live_bytes = peak;
+}
+
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]) {
     lock_check_held(LOCK_POOL);
     if (!own_page)

@@ -41,11 +41,6 @@ static inline uint64_t stats_site_allocations(const struct stats_site *site) {
     return stats_read(&site->misses) + stats_read(&site->hits);
 }
 
-/* The rest of `all`; none, where `part` was read while it grew. */
-static inline uint64_t stats_rest(uint64_t all, uint64_t part) {
-    return all > part ? all - part : 0;
-}
-
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
 
 static inline void stats_add(enum stats_counter counter, uint64_t n) {
@@ -99,6 +94,9 @@ struct stats_site *stats_site_new(const struct call_site *site);
 
 /* Notes that the site allocates such memory. LOCK_POOL held. */
 void stats_site_allocates(struct stats_site *site, enum stats_memory memory);
+
+/* Adds to the site's what was counted apart from it, and sets that to zero. LOCK_POOL held. */
+void stats_site_merge(struct stats_site *site, struct stats_site *apart);
 
 /* The smallest size in bytes that stats_site_serves was called with; 0: none yet. */
 enum { STATS_LEAST_UNIT = 512 };

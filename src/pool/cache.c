@@ -60,10 +60,7 @@ static struct cache *new_cache(void) {
         return NULL;
     cache =
         (struct cache *)(((uintptr_t)memory / _Alignof(struct cache) + 1) * _Alignof(struct cache));
-    if (!cache_table_init(&cache->table, CACHE_FIRST_BINS)) {
-        free(memory);
-        return NULL;
-    }
+    cache->table = cache_table_empty;
     return cache;
 }
 

@@ -52,8 +52,7 @@ static bool make_plan(struct pool *pool, struct cache *cache, const struct site 
     lock_check_held(LOCK_POOL);
     const struct context *context = cache->context;
     struct device *device = context->device;
-    if (!cache->alone || device->place.unified || was_given_up(device, size) ||
-        size < site->least_missed)
+    if (!cache->alone || device->unified || was_given_up(device, size) || size < site->least_missed)
         return false;
     *plan = (struct plan){.row = take_row_with(site, size), .grows = size > site->largest_missed};
     if (!asks_for_its_size(device, size, plan))

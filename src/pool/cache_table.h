@@ -2,11 +2,11 @@
 #ifndef POOLCUDA_POOL_CACHE_TABLE_H
 #define POOLCUDA_POOL_CACHE_TABLE_H
 
+#include "base/lock.h"
 #include "base/sizes.h"
 #include "pool/context.h"
 
 enum {
-    CACHE_FIRST_BINS = 64, /* places of a new table */
     CACHE_CLASSES = 512,
     CACHE_CLASS_BITS = 4, /* of a size, below its highest one, that tell classes apart */
     CACHE_NO_BIN = 0xffff
@@ -42,11 +42,14 @@ struct cache_table {
     size_t mask;
     unsigned count, used_count, displaced;
     uint16_t *used;
-    void *memory; /* of both, as malloc gave it */
+    void *memory; /* of both, as malloc gave it; NULL: the table has no place for a bin yet */
     size_t most;
     uint64_t classes[CACHE_CLASSES / 64];
     uint16_t first[CACHE_CLASSES];
 };
+
+/* A table without any bin. */
+extern const struct cache_table cache_table_empty;
 
 /* A walk along the bins with blocks of at least `least` and at most `most` bytes, which may shrink
  * between two steps, the smallest first. tries: bins that may still be looked at, besides those
@@ -151,7 +154,20 @@ static inline unsigned cache_table_next_class(const struct cache_table *table, u
 }
 
 /* Whether a listed bin may have blocks of at least that size. */
-bool cache_table_reaches(const struct cache_table *table, size_t size);
+static inline bool cache_table_reaches(const struct cache_table *table, size_t size) {
+    return size <= table->most &&
+           cache_table_next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
+}
+
+/* Adds to the site what the bin has counted apart. Lock held. */
+static inline void cache_merge_counts(struct cache_bin *bin) {
+    lock_check_held(LOCK_POOL);
+    if (bin->stats == bin->site->stats)
+        return;
+    bin->seen_hits -= (uint32_t)stats_read(&bin->stats->hits);
+    stats_site_merge(bin->site->stats, bin->stats);
+}
+
 /* The first bin with a block no smaller than the bin's, and a walk's next bin with a block. NULL:
  * there is none, or the walk has no tries left. */
 struct cache_bin *cache_table_first(struct cache_table *table, const struct cache_bin *bin);

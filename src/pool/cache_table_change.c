@@ -7,7 +7,26 @@
 
 /* REACH: places that are looked at for a bin, the pair among them: so wherever others are removed,
  * nothing has to move up. */
-enum { MOST_BINS = 4096, REACH = 16 };
+enum { FIRST_BINS = 64, MOST_BINS = 4096, REACH = 16 };
+
+static _Alignas(2 * sizeof(struct cache_bin)) struct cache_bin no_bins[2];
+const struct cache_table cache_table_empty = {.bins = no_bins, .mask = sizeof *no_bins, .count = 2};
+
+/* A table of so many places. False without host memory. */
+static bool make_places(struct cache_table *table, unsigned count) {
+    enum { ALIGNMENT = 2 * sizeof(struct cache_bin) };
+    size_t bytes = count * (sizeof *table->bins + sizeof *table->used);
+    char *memory = calloc(1, bytes + ALIGNMENT);
+    if (!memory)
+        return false;
+    char *aligned = memory + ALIGNMENT - (uintptr_t)memory % ALIGNMENT;
+    *table = (struct cache_table){.bins = (struct cache_bin *)(void *)aligned,
+                                  .mask = (count - 1) * sizeof *table->bins,
+                                  .count = count,
+                                  .memory = memory};
+    table->used = (uint16_t *)(void *)(table->bins + count);
+    return true;
+}
 
 static unsigned number_of(const struct cache_table *table, const struct cache_bin *bin) {
     return (unsigned)(bin - table->bins);
@@ -91,7 +110,8 @@ bool cache_table_may_grow(const struct cache_table *table) {
 
 bool cache_table_grow(struct cache_table *table) {
     struct cache_table larger;
-    if (!cache_table_may_grow(table) || !cache_table_init(&larger, 2 * table->count))
+    if (!cache_table_may_grow(table) ||
+        !make_places(&larger, table->memory ? 2 * table->count : FIRST_BINS))
         return false;
     for (unsigned i = 0; i < table->used_count; i++) {
         const struct cache_bin *place = put(&larger, &table->bins[table->used[i]]);
@@ -108,7 +128,7 @@ bool cache_table_grow(struct cache_table *table) {
 }
 
 struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin) {
-    struct cache_bin *place = put(table, bin);
+    struct cache_bin *place = table->memory ? put(table, bin) : NULL;
     if (!place)
         return NULL;
     table->used[table->used_count++] = (uint16_t)number_of(table, place);
@@ -149,6 +169,8 @@ void cache_table_remove_late(struct cache_table *table, struct cache_bin *bin) {
 void cache_table_filter(struct cache_table *table, bool (*keeps)(struct cache_bin *, void *),
                         void *data) {
     unsigned kept = 0;
+    if (!table->used_count)
+        return;
     for (unsigned i = 0; i < table->used_count; i++) {
         struct cache_bin *bin = &table->bins[table->used[i]];
         if (keeps(bin, data)) {

@@ -4,16 +4,12 @@
 
 #include "pool/cache_table.h"
 
-/* Adds to the site what the bin has counted apart. Lock held. */
-void cache_merge_counts(struct cache_bin *bin);
-/* A table of so many places. False without host memory. */
-bool cache_table_init(struct cache_table *table, unsigned count);
 /* Whether there may be more places. */
 bool cache_table_may_grow(const struct cache_table *table);
-/* Makes twice as many places. False without host memory. */
+/* Makes twice as many places; an empty table's first ones. False without host memory. */
 bool cache_table_grow(struct cache_table *table);
 /* Copies the bin, which has a site and no blocks, to an unused place; NULL: there is none within
- * reach. */
+ * reach, or none at all. */
 struct cache_bin *cache_table_add(struct cache_table *table, const struct cache_bin *bin);
 /* Makes the bin unused, which has no blocks, if it is one of the last that were added. */
 void cache_table_remove_late(struct cache_table *table, struct cache_bin *bin);

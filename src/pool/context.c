@@ -111,6 +111,14 @@ CUresult context_ask_host_access(const struct pool *pool, CUdevice ordinal,
     return result;
 }
 
+static bool is_unified(const struct pool *pool, CUdevice ordinal) {
+    CUresult result;
+    return ask_attribute(pool, ordinal, CU_DEVICE_ATTRIBUTE_INTEGRATED, false, &result) ||
+           ask_attribute(pool, ordinal,
+                         CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, false,
+                         &result);
+}
+
 static bool ask_device(struct pool *pool, struct facts *facts) {
     struct device *device = &facts->device;
     CUuuid uuid = {{0}};
@@ -118,7 +126,7 @@ static bool ask_device(struct pool *pool, struct facts *facts) {
         pool->driver->device_get_uuid(&uuid, device->ordinal);
     memcpy(device->uuid, uuid.bytes, sizeof device->uuid);
     context_ask_host_access(pool, device->ordinal, &device->host_access);
-    place_learn(pool, device->ordinal, &device->place);
+    device->unified = is_unified(pool, device->ordinal);
     facts->event = make_event(pool);
     context_ask_id(pool, NULL, &facts->id);
     return ask_total(pool, device) == CUDA_SUCCESS;
@@ -173,14 +181,11 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     if (!context)
         return NULL;
     bool created = context_is_created(pool, handle);
-    if (!order_context_begins(&pool->order, handle, created ? ORDER_NO_DEVICE : ordinal)) {
-        free(context);
-        return NULL;
-    }
     context->kind = *kind;
     context->keeper = kind_keeper(pool, kind);
     context->source = kind->memory == POOL_DEVICE ? pool->source : &source_plain;
-    if (!open_store(context)) {
+    if (!order_context_begins(&pool->order, handle, created ? ORDER_NO_DEVICE : ordinal) ||
+        !open_store(context)) {
         free(context);
         return NULL;
     }

@@ -41,12 +41,6 @@ struct device_bounds {
     uint64_t given_up[GIVEN_UP];
 };
 
-/* place.c: where a device's memory lies. */
-struct device_place {
-    bool unified;    /* in the host's, or the host uses it as its own */
-    bool limited;    /* by a control group, under the name `region` */
-    char region[32]; /* on the bus, without zeros before it: ":01:00.0/", "a:01:00.0/" */
-};
 /* Whether the device's kernels reach plain host memory. HOST_BY_ADDRESS: what they are given the
  * address of (HMM). HOST_ALWAYS: or it has the host's page tables (ATS), or nobody is to look. */
 enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
@@ -76,10 +70,11 @@ struct device {
     LIST_HEAD(, share) sharing;
     _Atomic uint64_t shares;
     enum host_access host_access;
-    struct device_place place;
+    bool unified;          /* its memory is the host's, or the host uses it as its own */
+    atomic_bool unlimited; /* available.c, without the lock: no control group limits it */
     struct device_bounds bounds;
     bool saves; /* idle memory has gone back to the driver, or some site's sizes only grow */
-    /* history.c: how many samples there are, the nanoseconds
+    /* ledger_sums.c: how many samples there are, the nanoseconds
      * that each stands for, and what was held at the last one and in the map. NULL: what is no
      * device has none. */
     struct stats_device *stats;

@@ -24,7 +24,7 @@ static uint64_t little(const struct device *device) {
 static uint64_t until_next(const struct device *device, uint64_t lack, uint64_t spare) {
     if (!lack)
         return spare / 2;
-    return lack > little(device) && !device->place.unified ? lack : little(device);
+    return lack > little(device) && !device->unified ? lack : little(device);
 }
 
 uint64_t headroom_lack(const struct pool_config *config, struct device *device,

@@ -77,6 +77,10 @@ void ledger_note_peaks(struct pool *pool, struct device *device, uint64_t in_use
                        uint64_t taken);
 /* To be called after a change, or several that are one: notes peaks and the history. */
 void ledger_publish(struct pool *pool, struct device *device);
+/* How a device's memory was over time, for the report. To be called after the device's sums have
+ * changed: looks at the clock only now and then; _sample: at once. */
+void history_note(struct device *device);
+void history_sample(struct device *device);
 void ledger_destroy_records(struct pool *pool);
 
 #endif

@@ -47,13 +47,6 @@ static bool has_spare(struct pool *pool) {
     return pool->spare != NULL;
 }
 
-static struct pool_block *take_record(struct pool *pool) {
-    struct pool_block *block = has_spare(pool) ? pool->spare : NULL;
-    if (block)
-        pool->spare = block->next;
-    return block;
-}
-
 /* Takes all unused records that there are: mostly one slab's. */
 struct pool_block *ledger_take_records(struct pool *pool) {
     lock_check_held(LOCK_POOL);
@@ -93,17 +86,16 @@ bool ledger_insert(struct pool *pool, struct pool_block *block) {
 
 struct pool_block *ledger_add_record(struct pool *pool, const struct pool_block *described) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *block = take_record(pool);
+    struct pool_block *block = has_spare(pool) ? pool->spare : NULL;
     if (block) {
+        pool->spare = block->next;
         *block = *described;
-        if (!insert(pool, block)) {
-            ledger_recycle(pool, block);
-            block = NULL;
-        }
+        if (insert(pool, block))
+            return block;
+        ledger_recycle(pool, block);
     }
-    if (!block)
-        stats_add(STATS_no_memory_for_records, 1);
-    return block;
+    stats_add(STATS_no_memory_for_records, 1);
+    return NULL;
 }
 
 void ledger_adopt(struct pool *pool, struct pool_block *fresh) {

@@ -9,8 +9,8 @@
  *  3. Deferred blocks: one freed in the order of the request's stream, or one whose fence has
  *     passed. With POOLCUDA_FREE=defer the request may wait for a fence.
  *  4. The driver. Before that, idle memory beyond the bounds is released if this needs no wait
- *     (trim_before_growth). While the driver is out of memory, out_of_memory.c releases idle blocks
- *     and asks again.
+ *     (release_before_growth). While the driver is out of memory, out_of_memory.c releases idle
+ * blocks and asks again.
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
@@ -51,52 +51,6 @@ static CUresult malloc_past_pool(struct pool *pool, const struct pool_kind *kind
     return result;
 }
 
-/* What the site's request found unfit and is better given up than kept beside `size` bytes more.
- * falls: as take_size_to_ask says. Lock held. */
-static struct pool_block *find_misfit(struct pool *pool, struct context *context, struct site *site,
-                                      size_t size, bool falls) {
-    lock_check_held(LOCK_POOL);
-    if (!context->keeper->misfit || context->ended)
-        return NULL;
-    bool most = falls && context->device->held + size > context->device->peak_held;
-    if (most)
-        cache_drain(pool, context);
-    return context->keeper->misfit(site, most ? size : 0);
-}
-
-/* Before live memory grows: idle memory beyond the bound, and what find_misfit finds, is released
- * if that needs no waiting. The native call does not wait, and a program may count on that while a
- * kernel of its runs. Lock held. */
-static void trim_before_growth(struct pool *pool, struct context *context, struct site *site,
-                               size_t size, bool falls) {
-    lock_check_held(LOCK_POOL);
-    if (context->ended) /* while a fence was waited for: the site is gone */
-        return;
-    struct pool_block *misfit = find_misfit(pool, context, site, size, falls);
-    uint64_t due = decay_due(pool, context->device);
-    if (!misfit && !due && !idle_bound_excess(pool, context->device, size))
-        return;
-    pool_unlock_between(pool);
-    bool quiet = context_is_quiet(pool, context);
-    pool_lock(pool);
-    if (!quiet) {
-        stats_add(STATS_bound_postponed, 1);
-        return;
-    }
-    struct release_list releases = {
-        .device = context->device, .waits = RELEASE_IF_QUIET, .quiet = context};
-    while ((misfit = find_misfit(pool, context, site, size, falls))) {
-        ledger_take_out(pool, misfit);
-        release_list_add(pool, &releases, misfit);
-    }
-    uint64_t excess = context->ended ? 0 : idle_bound_excess(pool, context->device, size);
-    if (excess)
-        release_excess(pool, context->device, context, excess, &releases);
-    if (due && !context->ended)
-        release_decayed(pool, context->device, context, due, &releases);
-    release_list_give_back(pool, &releases);
-}
-
 /* Whether what a source has given may be or hold memory that was used before. */
 static bool is_used(const struct obtained *obtained) {
     return obtained->stitched || obtained->in_driver_pool || obtained->block;
@@ -109,8 +63,13 @@ static void prepare_growth(struct pool *pool, const struct request *request, siz
     struct context *context = request->context;
     /* Idle memory that is mapped anew makes live memory grow, but not what is held. */
     size_t growth = context->source->reuses ? 0 : size;
-    trim_before_growth(pool, context, request->site, growth, falls);
-    bool asks = context->device->place.unified && !context->ended &&
+    if (!context->ended) { /* while a fence was waited for: the site is gone then */
+        uint64_t due = decay_due(pool, context->device);
+        if (due || take_find_misfit(pool, request, growth, falls) ||
+            idle_bound_excess(pool, context->device, growth))
+            release_before_growth(pool, request, growth, falls, due);
+    }
+    bool asks = context->device->unified && !context->ended &&
                 headroom_may_lack(context->device, request->size);
     pool_unlock_between(pool);
     if (asks) /* such a machine has no error for what exceeds its memory: it ends programs */
@@ -192,21 +151,6 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
     return NULL;
 }
 
-/* Whether the thread's cache has served the request, or the driver on its behalf. Inline: a call
- * costs more than what it would save. */
-__attribute__((always_inline)) static inline bool
-is_quick(struct pool *pool, CUdeviceptr *pointer, size_t bytes, const struct call_site *key) {
-    enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
-    return quick == QUICK_DONE ||
-           (quick == QUICK_MISS && cache_miss(pool, pointer, bytes, site_id(key)));
-}
-
-CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                     const struct call_site *key) {
-    return is_quick(pool, pointer, bytes, key) ? CUDA_SUCCESS
-                                               : pool_malloc_rest(pool, pointer, bytes, key);
-}
-
 CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
                      struct request *request, const struct call_site *key) {
     lock_check_none();
@@ -240,6 +184,13 @@ CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 
 CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *key, CUstream stream) {
-    return is_quick(pool, pointer, bytes, key) ? CUDA_SUCCESS
-                                               : malloc_in_order(pool, pointer, bytes, key, stream);
+    enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
+    bool served = quick == QUICK_DONE ||
+                  (quick == QUICK_MISS && cache_miss(pool, pointer, bytes, site_id(key)));
+    return served ? CUDA_SUCCESS : malloc_in_order(pool, pointer, bytes, key, stream);
+}
+
+CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                     const struct call_site *key) {
+    return malloc_in_stream(pool, pointer, bytes, key, NULL);
 }

@@ -63,7 +63,7 @@ static uint64_t slack(const struct device *device) {
 bool reach_idle_helps(struct pool *pool, const struct request *request, size_t *lack) {
     lock_check_none();
     const struct device *device = request->context->device;
-    if (device->memory != POOL_DEVICE || device->place.unified)
+    if (device->memory != POOL_DEVICE || device->unified)
         return true; /* what is available, nobody says */
     int round = atomic_load(&pool->release_rounds);
     size_t told = available_by_driver(pool), available = told == SIZE_MAX ? 0 : told;
@@ -84,7 +84,7 @@ bool reach_idle_helps(struct pool *pool, const struct request *request, size_t *
 bool reach_leaves_room(const struct pool *pool, const struct request *request) {
     lock_check_held(LOCK_POOL);
     const struct device *device = request->context->device;
-    return device->memory != POOL_DEVICE || device->place.unified || !device->total ||
+    return device->memory != POOL_DEVICE || device->unified || !device->total ||
            pool->caches_serve ||
            reach_least(request) + device->in_use - device->lent <= device->total;
 }

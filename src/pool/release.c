@@ -289,9 +289,35 @@ void release_decayed(struct pool *pool, struct device *device, struct context *q
     stats_add(STATS_decayed_blocks, releases->count - count);
 }
 
+void release_before_growth(struct pool *pool, const struct request *request, size_t growth,
+                           bool falls, uint64_t due) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = request->context;
+    struct device *device = context->device;
+    struct release_list releases = {.device = device, .waits = RELEASE_IF_QUIET, .quiet = context};
+    struct pool_block *misfit;
+    pool_unlock_between(pool);
+    bool quiet = context_is_quiet(pool, context);
+    pool_lock(pool);
+    if (!quiet) {
+        stats_add(STATS_bound_postponed, 1);
+        return;
+    }
+    while ((misfit = take_find_misfit(pool, request, growth, falls))) {
+        ledger_take_out(pool, misfit);
+        release_list_add(pool, &releases, misfit);
+    }
+    uint64_t excess = context->ended ? 0 : idle_bound_excess(pool, device, growth);
+    if (excess)
+        release_excess(pool, device, context, excess, &releases);
+    if (due && !context->ended)
+        release_decayed(pool, device, context, due, &releases);
+    release_list_give_back(pool, &releases);
+}
+
 /* --- for headroom --- */
 
-static bool ask_left(struct pool *pool, const struct device *device, struct available *left) {
+static bool ask_left(struct pool *pool, struct device *device, struct available *left) {
     pool_lock(pool);
     uint64_t held = device->held;
     pool_unlock_between(pool);

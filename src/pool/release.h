@@ -121,6 +121,12 @@ void release_excess(struct pool *pool, struct device *device, struct context *qu
 /* Takes out `bytes` at most, of memory that was not needed of late. Lock held. */
 void release_decayed(struct pool *pool, struct device *device, struct context *quiet, size_t bytes,
                      struct release_list *releases);
+/* Before live memory grows by so much: what take_find_misfit finds, idle memory beyond the bound,
+ * and `due` bytes that were not needed of late are released if this needs no waiting. The native
+ * call does not wait, and a program may count on that while a kernel of its runs. Lock held on
+ * entry and return, not in between. */
+void release_before_growth(struct pool *pool, const struct request *request, size_t growth,
+                           bool falls, uint64_t due);
 /* Sees to it that the driver has memory for launches in the current context, once `growth` bytes
  * more are live. Lock not held. */
 void release_for_launches(struct pool *pool, struct context *context, size_t growth);

@@ -52,6 +52,10 @@ unsigned take_row_with(const struct site *site, size_t size);
 void take_learn(struct site *site, size_t size, unsigned row);
 /* Whether the next ones are taken to be so, too. */
 bool take_row_grows(unsigned row, size_t size);
+/* What the site's request found unfit and is better given up than kept beside `growth` bytes more.
+ * falls: as take_size_to_ask says. Lock held. */
+struct pool_block *take_find_misfit(struct pool *pool, const struct request *request, size_t growth,
+                                    bool falls);
 /* Records what the driver has given as a live block, unless the context has ended. Lock held. */
 void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained);

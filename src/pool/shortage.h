@@ -16,13 +16,10 @@ struct available {
 /* held: what the pool holds of it. False: nobody says. Current context, gate entered, lock not
  * held.
  */
-bool available_ask(struct pool *pool, const struct device *device, uint64_t held,
-                   struct available *left);
+bool available_ask(struct pool *pool, struct device *device, uint64_t held, struct available *left);
 /* memory_info.c: what the driver says the current context's device has free, in bytes. SIZE_MAX: it
  * does not say, or a capture goes on. Lock not held. */
 size_t available_by_driver(struct pool *pool);
-/* place.c: Lock not held. */
-void place_learn(struct pool *pool, CUdevice ordinal, struct device_place *place);
 
 /* patience.c. How long a call that found no memory has waited for the device. */
 struct patience {
@@ -44,10 +41,6 @@ void shortage_report(struct pool *pool, struct device *device, const char *call,
 
 /* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
 uint64_t pages_idle(struct pool *pool, const struct device *device);
-/* history.c, how a device's memory was over time, for the report. To be called after the device's
- * sums have changed: looks at the clock only now and then. Lock held. */
-void history_note(struct device *device);
-void history_sample(struct device *device); /* at once. Lock held. */
 /* block_map.c: to be called after an allocation from the driver: makes a new map of where blocks
  * lie once held memory has grown by an eighth. Lock held. */
 void block_map_grow(struct pool *pool, struct device *device);

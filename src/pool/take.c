@@ -130,6 +130,18 @@ size_t take_size_to_ask(struct pool *pool, const struct request *request, bool *
     return take_row_grows(row, request->size) ? size_for_growing(pool, request) : request->size;
 }
 
+struct pool_block *take_find_misfit(struct pool *pool, const struct request *request, size_t growth,
+                                    bool falls) {
+    lock_check_held(LOCK_POOL);
+    struct context *context = request->context;
+    if (!context->keeper->misfit || context->ended)
+        return NULL;
+    bool most = falls && context->device->held + growth > context->device->peak_held;
+    if (most)
+        cache_drain(pool, context);
+    return context->keeper->misfit(request->site, most ? growth : 0);
+}
+
 void take_obtained(struct pool *pool, const struct request *request,
                    const struct obtained *obtained) {
     lock_check_held(LOCK_POOL);

@@ -20,7 +20,8 @@ static unsigned count;
 
 static int start(void **state) {
     (void)state;
-    assert_true(cache_table_init(&table, CACHE_FIRST_BINS));
+    table = cache_table_empty;
+    assert_true(cache_table_grow(&table));
     for (int i = 0; i < BINS; i++)
         present[i] = false;
     count = 0;
@@ -274,6 +275,21 @@ static void it_grows_to_a_bound_and_then_refuses(void **state) {
     assert_true(cache_table_is_valid(&table));
 }
 
+static void one_without_places_is_looked_in_as_any_other_and_takes_no_bin(void **state) {
+    (void)state;
+    struct cache_table empty = cache_table_empty;
+    const struct cache_bin bin = bin_number(0);
+    bool alike;
+    assert_null(cache_table_find(&empty, bin.id, bin.size));
+    assert_false(cache_table_reaches(&empty, bin.size));
+    assert_null(cache_table_largest(&empty, &alike));
+    assert_null(cache_table_add(&empty, &bin));
+    unsigned none = 0;
+    cache_table_filter(&empty, is_not_number, &none);
+    assert_null(cache_table_find(&empty, bin.id, bin.size));
+    assert_true(cache_table_is_valid(&empty));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_in_it_is_found_however_it_came_and_went, start,
@@ -291,6 +307,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             bins_are_walked_by_size_after_some_have_gone_and_the_table_has_grown, start, stop),
         cmocka_unit_test_setup_teardown(it_grows_to_a_bound_and_then_refuses, start, stop),
+        cmocka_unit_test(one_without_places_is_looked_in_as_any_other_and_takes_no_bin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
