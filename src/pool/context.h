@@ -102,20 +102,19 @@ struct context {
     CUdevice ordinal;            /* of the context's own device */
     struct device *device;       /* whose ledger counts its memory: see ordinal_of_kind */
     unsigned long long id;       /* cuCtxGetId; 0: the driver has none (before CUDA 12) */
-    bool ended;
-    /* Of an ended one: the thread that ends it, whether the driver has freed its memory, and how
-     * many parts of its idle memory come back only so: they are counted in device->ending. */
-    bool over;
-    unsigned left;
-    uint32_t ended_by;
+    bool ended, over;            /* over: the driver has freed its memory, too */
     /* Both are looked at together. releases: of its device's primary context, which are under way:
      * it may have ended. */
     unsigned broken : 1; /* by a sticky error: everything passes through */
     unsigned releases : 31;
-    bool created; /* by cuCtxCreate and the like; else it is its device's primary context */
+    bool created;      /* by cuCtxCreate and the like; else it is its device's primary context */
+    uint32_t ended_by; /* the thread that ends it, by its number */
     uint64_t live_blocks;
     struct pool_block *sentinel; /* cache_stop.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_stop.c: whether caches may serve frees, when last looked at */
+    /* Parts of its idle memory that are freed only with it, until it is over: so many of what
+     * device->ending counts are these. */
+    unsigned left;
     struct idle_store store;
     const struct source *source;
     struct mapped *mapped; /* what these sources have, NULL until needed */
