@@ -141,7 +141,7 @@ static void an_allocation_waits_for_regions_that_go_with_their_context(void **st
     (void)state;
     static const char *const names[] = {"bfc", "segments"};
     for (size_t i = 0; i < policy_count; i++) {
-        if (strcmp(policies[i].name, names[0]) && strcmp(policies[i].name, names[1]))
+        if (strcmp(policies[i].name, names[0]) != 0 && strcmp(policies[i].name, names[1]) != 0)
             continue;
         leave_idle_in_other_context(&policies[i]);
         begin_to_destroy_other();
