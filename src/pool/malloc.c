@@ -10,7 +10,7 @@
  *     passed. With POOLCUDA_FREE=defer the request may wait for a fence.
  *  4. The driver. Before that, idle memory beyond the bounds is released if this needs no wait
  *     (release_before_growth). While the driver is out of memory, out_of_memory.c releases idle
- * blocks and asks again.
+ *     blocks and asks again.
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
