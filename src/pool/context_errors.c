@@ -50,12 +50,23 @@ static void lose_context(struct pool *pool, CUcontext handle) {
             context->broken = true;
 }
 
+/* Whether a thread's call says something of this context: that one is destroyed is said of the
+ * thread's current one, also where the call is for memory or an event of another. */
+static bool is_about(struct pool *pool, const struct context *context, CUresult error) {
+    CUcontext current = NULL;
+    if (error != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        return true;
+    pool->driver->ctx_get_current(&current);
+    return current == context->handle;
+}
+
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
+    lock_check_none();
     if (result == CUDA_ERROR_DEINITIALIZED) {
         atomic_store(&pool->down, true);
         pool_grant_anew(pool);
     }
-    if (!context || !is_lost(pool, result))
+    if (!context || !is_lost(pool, result) || !is_about(pool, context, result))
         return;
     pool_lock(pool);
     lose_context(pool, context->handle);

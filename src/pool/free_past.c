@@ -101,12 +101,13 @@ static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUr
     return PAST_DONE;
 }
 
-/* The driver is to refuse the free, with the error that belongs here: none of its allocations
- * begins there. Lock held on entry and return, not in between. */
+/* The driver is to refuse the free, with the error that belongs here. It is asked for an address
+ * inside, where none of its allocations begins, as the first block of a region does. Lock held on
+ * entry and return, not in between. */
 static CUresult ask_for_refusal(struct pool *pool, CUdeviceptr pointer) {
     lock_check_held(LOCK_POOL);
     pool_unlock(pool);
-    CUresult result = pool->driver->mem_free(pointer);
+    CUresult result = pool->driver->mem_free(pointer + 1);
     pool_lock(pool);
     return result;
 }
@@ -121,7 +122,7 @@ enum past free_past(struct pool *pool, struct pool_block *block, CUcontext curre
     } else if (!suballocation_passes(pool, block, current)) {
         return free_as_driver(pool, block, result);
     } else {
-        *result = ask_for_refusal(pool, block->pointer + block->in_driver_pool);
+        *result = ask_for_refusal(pool, block->pointer);
     }
     return PAST_DONE;
 }

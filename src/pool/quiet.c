@@ -108,7 +108,7 @@ enum rest quiet_ask(struct pool *pool, struct context *context) {
     }
     pool_gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
-        context_note_error(pool, context, result);
+        context_note_error_of(pool, context->handle, result);
     return result == CUDA_SUCCESS           ? REST_QUIET
            : result == CUDA_ERROR_NOT_READY ? REST_BUSY
                                             : REST_UNKNOWN;

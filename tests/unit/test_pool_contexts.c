@@ -136,12 +136,15 @@ an_allocation_waits_for_idle_memory_that_is_left_to_the_end_of_its_context(void 
     assert_int_equal(stats_get(STATS_held_bytes), fake.used);
 }
 
+static bool has_regions(const struct policy *policy) {
+    return !strcmp(policy->name, "bfc") || !strcmp(policy->name, "segments");
+}
+
 /* What policies with regions have idle is all left to the driver. */
 static void an_allocation_waits_for_regions_that_go_with_their_context(void **state) {
     (void)state;
-    static const char *const names[] = {"bfc", "segments"};
     for (size_t i = 0; i < policy_count; i++) {
-        if (strcmp(policies[i].name, names[0]) != 0 && strcmp(policies[i].name, names[1]) != 0)
+        if (!has_regions(&policies[i]))
             continue;
         leave_idle_in_other_context(&policies[i]);
         begin_to_destroy_other();
@@ -149,6 +152,53 @@ static void an_allocation_waits_for_regions_that_go_with_their_context(void **st
         pthread_join(destroyer, NULL);
         assert_int_equal(TAILQ_FIRST(&pool->devices)->releasing, 0);
         assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+    }
+}
+
+/* Live in the other context as well, at the beginning of what the driver has given, beside idle
+ * memory: where a policy cuts, that is no allocation of its own. */
+static CUdeviceptr live_in_other_context(const struct policy *policy) {
+    leave_idle_in_other_context(policy);
+    fake.current = fake_context(0, 2);
+    CUdeviceptr live = quick_alloc(1000, 3);
+    release(quick_alloc(1000, 4));
+    fake.current = fake_context(0, 1);
+    return live;
+}
+
+/* The thread's own context has been destroyed, in which it may well make such a call. */
+static void a_context_is_not_lost_by_an_error_of_the_one_that_its_memory_is_freed_in(void **state) {
+    (void)state;
+    for (size_t i = 0; i < policy_count; i++) {
+        if (policies[i].source->surrender) /* by other calls */
+            continue;
+        CUdeviceptr live = live_in_other_context(&policies[i]);
+        size_t held = stats_get(STATS_held_bytes);
+        fake.free_result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        assert_int_equal(pool_release(pool, 0, SIZE_MAX), 0);
+        fake.free_result = CUDA_SUCCESS;
+        fake.current = fake_context(0, 2);
+        release(live);
+        int allocs = fake.allocs;
+        assert_int_equal(quick_alloc(1000, 3), live);
+        assert_int_equal(fake.allocs, allocs);
+        assert_int_equal(stats_get(STATS_held_bytes), held);
+        assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+    }
+}
+
+/* A wrong belief in a lost context must not take the memory of others. */
+static void the_free_of_a_part_in_a_lost_context_frees_no_region(void **state) {
+    (void)state;
+    for (size_t i = 0; i < policy_count; i++) {
+        if (!has_regions(&policies[i]))
+            continue;
+        CUdeviceptr live = live_in_other_context(&policies[i]);
+        fake.current = fake_context(0, 2);
+        pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
+        uint64_t used = fake.used;
+        assert_int_equal(try_free(live), CUDA_ERROR_INVALID_VALUE);
+        assert_int_equal(fake.used, used);
     }
 }
 
@@ -576,6 +626,48 @@ static void a_long_random_run_keeps_every_invariant(void **state) {
     assert_true(stats_get(STATS_oom_rescued) > 0);
 }
 
+enum { MISSING = 4, ROUNDS = 40 };
+static pthread_barrier_t round_ends, round_begins;
+
+/* Misses in each round, between whose ends the context is another one. */
+static void *miss(void *data) {
+    enum { MISSES = 64 };
+    struct call_site key = site((uintptr_t)data);
+    CUdeviceptr pointer;
+    for (size_t round = 0; round < ROUNDS; round++) {
+        for (size_t i = 0; i < MISSES; i++)
+            if (pool_malloc(pool, &pointer, (i + 1) * 4096, &key) != CUDA_SUCCESS)
+                return data;
+        pthread_barrier_wait(&round_ends);
+        pthread_barrier_wait(&round_begins);
+    }
+    return NULL;
+}
+
+/* What one thread's cache had and does not need must not be kept from the others. */
+static void records_that_ended_contexts_leave_serve_all_threads(void **state) {
+    (void)state;
+    pthread_t threads[MISSING];
+    size_t early = 0;
+    pthread_barrier_init(&round_ends, NULL, MISSING + 1);
+    pthread_barrier_init(&round_begins, NULL, MISSING + 1);
+    for (uintptr_t i = 0; i < MISSING; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, miss, (void *)(i + 1)), 0);
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_barrier_wait(&round_ends);
+        pool_context_ending(pool, fake.current);
+        if (round == ROUNDS / 4)
+            early = pool->record_count;
+        pthread_barrier_wait(&round_begins);
+    }
+    for (int i = 0; i < MISSING; i++) {
+        void *failed;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(pool->record_count, early);
+}
+
 static void *churn(void *data) {
     enum { SLOTS = 16, STEPS = 4000 };
     CUdeviceptr live[SLOTS] = {0};
@@ -624,6 +716,8 @@ int main(void) {
         TEST(no_block_is_given_back_whose_context_has_ended_meanwhile),
         TEST(an_allocation_waits_for_idle_memory_that_is_left_to_the_end_of_its_context),
         TEST(an_allocation_waits_for_regions_that_go_with_their_context),
+        TEST(a_context_is_not_lost_by_an_error_of_the_one_that_its_memory_is_freed_in),
+        TEST(the_free_of_a_part_in_a_lost_context_frees_no_region),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),
         TEST(a_context_that_may_be_ending_is_not_made_current),
@@ -649,6 +743,7 @@ int main(void) {
         TEST(without_host_memory_allocations_go_on_unrecorded),
         TEST(an_address_that_the_driver_gives_anew_replaces_its_stale_record),
         TEST(a_long_random_run_keeps_every_invariant),
+        TEST(records_that_ended_contexts_leave_serve_all_threads),
         TEST(threads_do_not_disturb_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
