@@ -7,6 +7,7 @@ void ledger_recycle(struct pool *pool, struct pool_block *block) {
     block->state = BLOCK_GONE;
     block->next = pool->spare;
     pool->spare = block;
+    pool->spare_most++;
 }
 
 /* Takes the block out of the sums, as it goes out of the map. Nothing is more than it was then, so

@@ -30,8 +30,10 @@ static size_t slab_size(const struct pool *pool) {
 /* Records that the thread's cache has taken and not used come first: else a thread whose cache is
  * granted little, and takes all that there are at each miss, has a slab made at each miss, too. */
 static bool has_spare(struct pool *pool) {
-    if (!pool->spare)
+    if (!pool->spare) {
         pool->spare = cache_give_spares(pool);
+        pool->spare_most = SLAB_MOST;
+    }
     struct record_slab *slab = pool->spare ? NULL : new_slab(slab_size(pool));
     if (slab) {
         slab->next = pool->slabs;
@@ -47,11 +49,21 @@ static bool has_spare(struct pool *pool) {
     return pool->spare != NULL;
 }
 
-/* Takes all unused records that there are: mostly one slab's. */
+/* As many unused records as a slab may have: all, unless ended contexts have left more. Others than
+ * the first thread that takes some would else have a slab made at each such end. */
 struct pool_block *ledger_take_records(struct pool *pool) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL;
-    pool->spare = NULL;
+    struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL, *last = blocks;
+    if (!blocks || pool->spare_most <= SLAB_MOST) {
+        pool->spare = NULL;
+        pool->spare_most = 0;
+        return blocks;
+    }
+    for (int i = 1; i < SLAB_MOST && last->next; i++)
+        last = last->next;
+    pool->spare = last->next;
+    pool->spare_most -= SLAB_MOST;
+    last->next = NULL;
     return blocks;
 }
 
@@ -89,6 +101,7 @@ struct pool_block *ledger_add_record(struct pool *pool, const struct pool_block 
     struct pool_block *block = has_spare(pool) ? pool->spare : NULL;
     if (block) {
         pool->spare = block->next;
+        pool->spare_most--;
         *block = *described;
         if (insert(pool, block))
             return block;

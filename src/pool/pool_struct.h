@@ -53,6 +53,7 @@ struct pool {
     unsigned leaving_since; /* context_ends.c: inside.h's */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
+    size_t spare_most;        /* of which there are no more than so many */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
