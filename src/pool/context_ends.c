@@ -7,6 +7,7 @@
  * grow with the number of those before it. */
 #include "pool/inside.h"
 #include "pool/internal.h"
+#include "pool/uncancelled.h"
 #include "thread_marks.h"
 
 #include "sources/driver_pool.h"
@@ -369,6 +370,7 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
 }
 
 void pool_end_begins(struct pool *pool) {
+    uncancelled_begins(pool);
     pool_lock(pool);
     pool->ends++;
     pool->ends_under_way++;
@@ -397,6 +399,7 @@ void pool_end_is_over(struct pool *pool) {
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;
     pool_unlock(pool);
+    uncancelled_ends(pool);
 }
 
 void context_destroy_sites(struct context *context) {

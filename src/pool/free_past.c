@@ -3,6 +3,7 @@
 #include "keep/region.h"
 #include "pool/free_parts.h"
 #include "pool/suballocation.h"
+#include "pool/uncancelled.h"
 
 /* A planted fault: another thread may have been given the address meanwhile. Lock held on entry and
  * return, not in between. */
@@ -28,6 +29,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
     context->device->releasing++;
     pool_unlock_between(pool);
+    uncancelled_begins(pool);
     CUresult result = source_release(pool, context->kind.memory, block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);
@@ -40,6 +42,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
         ledger_restore(pool, block, BLOCK_LIVE);
     }
     pool_count_released(pool, context->device, 1);
+    uncancelled_ends(pool);
     return result;
 }
 

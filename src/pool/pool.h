@@ -88,6 +88,8 @@ struct pool_config {
     void (*on_shortage)(const struct shortage *shortage); /* NULL: nobody asks */
     /* Called at frees, now and then, to look for reasons not to owe waits. May be NULL. */
     void (*look_around)(struct pool *pool);
+    /* pthread_setcancelstate; NULL: a thread that is cancelled in the driver stays there */
+    int (*set_cancel_state)(int state, int *former);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
     bool map;                      /* keep a map of each device's memory for the report */
     const char *system_files; /* the folder that /proc and /sys are looked for in; NULL: the root */
