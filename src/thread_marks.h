@@ -21,8 +21,6 @@ struct thread_marks {
     /* call_order.h: the stream of the call that it makes, if that may reach other contexts' memory;
      * of one that has failed it may be left, and is taken for the next one's */
     void *crossing;
-    /* pool/uncancelled.h: how many such sections the thread is in, and its state before */
-    int uncancelled, cancel_state;
 };
 
 extern _Thread_local struct thread_marks thread_marks

@@ -169,12 +169,15 @@ static bool visit_for_definition(const struct module *module, void *state) {
     return !next->address;
 }
 
-loader_dlerror_function *loader_find_dlerror(void) {
-    struct next_definition next = {.name = "dlerror"};
-    loader_dlerror_function *found = __atomic_load_n(&real_dlerror, __ATOMIC_RELAXED);
-    if (found)
-        return found;
+void *loader_find_unasked(const char *name) {
+    struct next_definition next = {.name = name};
     modules_each(visit_for_definition, &next);
-    *(void **)&found = (void *)next.address; // NOLINT(performance-no-int-to-ptr)
+    return (void *)next.address; // NOLINT(performance-no-int-to-ptr)
+}
+
+loader_dlerror_function *loader_find_dlerror(void) {
+    loader_dlerror_function *found = __atomic_load_n(&real_dlerror, __ATOMIC_RELAXED);
+    if (!found)
+        *(void **)&found = loader_find_unasked("dlerror");
     return found;
 }

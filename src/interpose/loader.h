@@ -29,6 +29,10 @@ void *loader_find_first(const char *name);
 /* Looks up what is nowhere, so that its error is the one that dlerror tells of. */
 void loader_fail(const char *name);
 
+/* The first definition of a function behind ours, NULL if there is none. The loader is not asked:
+ * it may have an error for the program to see. */
+void *loader_find_unasked(const char *name);
+
 /* The real dlerror; NULL in a process without a dynamic loader library. The loader is not asked
  * where it is: that would make it forget the error. */
 typedef char *loader_dlerror_function(void);

@@ -223,7 +223,7 @@ static struct pool *create(void) {
     if (config.free_mode == POOL_FREE_AUTO)
         config.look_around = surroundings_look;
     /* not imported: every process would look it up at its start */
-    *(void **)&config.set_cancel_state = loader_find(RTLD_DEFAULT, "pthread_setcancelstate");
+    *(void **)&config.set_cancel_state = loader_find_unasked("pthread_setcancelstate");
     real_ask_others();
     if (!driver_fill(&entries, real_find_had))
         return NULL;

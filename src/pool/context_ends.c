@@ -369,12 +369,15 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     pool_unlock(pool);
 }
 
+/* For pool_end_is_over: a thread makes one end at a time. */
+static _Thread_local int before_end __attribute__((tls_model("initial-exec")));
+
 void pool_end_begins(struct pool *pool) {
-    uncancelled_begins(pool);
     pool_lock(pool);
     pool->ends++;
     pool->ends_under_way++;
     pool_unlock(pool);
+    before_end = uncancelled_begins(pool);
 }
 
 /* The driver has freed what this thread has left to it. Lock held. */
@@ -399,7 +402,7 @@ void pool_end_is_over(struct pool *pool) {
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;
     pool_unlock(pool);
-    uncancelled_ends(pool);
+    uncancelled_ends(pool, before_end);
 }
 
 void context_destroy_sites(struct context *context) {

@@ -29,7 +29,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
     struct context *context = block->context;
     context->device->releasing++;
     pool_unlock_between(pool);
-    uncancelled_begins(pool);
+    int cancelling = uncancelled_begins(pool);
     CUresult result = source_release(pool, context->kind.memory, block->pointer);
     context_note_error(pool, context, result);
     pool_lock(pool);
@@ -42,7 +42,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
         ledger_restore(pool, block, BLOCK_LIVE);
     }
     pool_count_released(pool, context->device, 1);
-    uncancelled_ends(pool);
+    uncancelled_ends(pool, cancelling);
     return result;
 }
 

@@ -7,7 +7,20 @@ void ledger_recycle(struct pool *pool, struct pool_block *block) {
     block->state = BLOCK_GONE;
     block->next = pool->spare;
     pool->spare = block;
-    pool->spare_most++;
+    pool->recycled++;
+}
+
+/* Else the first thread that takes some after contexts have ended would take them all, and each
+ * other have a slab made. */
+struct pool_block *ledger_part_spares(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *last = pool->spare, *behind;
+    for (int i = 1; i < SLAB_LEAST && last->next; i++)
+        last = last->next;
+    behind = last->next;
+    last->next = NULL;
+    pool->recycled -= SLAB_LEAST;
+    return behind;
 }
 
 /* Takes the block out of the sums, as it goes out of the map. Nothing is more than it was then, so

@@ -4,7 +4,8 @@
 
 #include "pool/internal.h"
 
-/* Records that were made together. */
+/* Records that were made together, as many or fewer. */
+enum { SLAB_LEAST = 128, SLAB_MOST = 512 };
 struct record_slab {
     struct record_slab *next;
     void *memory; /* that malloc gave: it aligns to less */
@@ -32,6 +33,8 @@ void ledger_publish_kind(const struct device *device);
 /* Forgets an older record of an address, which is in the map no more: the driver would not have
  * given that again while its block existed. */
 void ledger_forget_stale(struct pool *pool, struct pool_block *stale);
+/* Leaves a small slab's as pool->spare, which has some, and returns those behind. */
+struct pool_block *ledger_part_spares(struct pool *pool);
 
 /* ledger_records.c. All below: lock held. */
 

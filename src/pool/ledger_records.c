@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-enum { SLAB_LEAST = 128, SLAB_MOST = 512 };
-
 static struct record_slab *new_slab(size_t count) {
     const size_t alignment = _Alignof(struct record_slab);
     size_t size = sizeof(struct record_slab) + count * sizeof(struct pool_block);
@@ -20,8 +18,7 @@ static struct record_slab *new_slab(size_t count) {
     return slab;
 }
 
-/* A quarter more than there are, within bounds: a program that misses often then rarely waits for
- * more. */
+/* A quarter more than there are, within bounds: whoever misses often then rarely waits for more. */
 static size_t slab_size(const struct pool *pool) {
     size_t count = pool->record_count / 4;
     return count < SLAB_LEAST ? SLAB_LEAST : count > SLAB_MOST ? SLAB_MOST : count;
@@ -30,10 +27,8 @@ static size_t slab_size(const struct pool *pool) {
 /* Records that the thread's cache has taken and not used come first: else a thread whose cache is
  * granted little, and takes all that there are at each miss, has a slab made at each miss, too. */
 static bool has_spare(struct pool *pool) {
-    if (!pool->spare) {
+    if (!pool->spare)
         pool->spare = cache_give_spares(pool);
-        pool->spare_most = SLAB_MOST;
-    }
     struct record_slab *slab = pool->spare ? NULL : new_slab(slab_size(pool));
     if (slab) {
         slab->next = pool->slabs;
@@ -49,21 +44,12 @@ static bool has_spare(struct pool *pool) {
     return pool->spare != NULL;
 }
 
-/* All unused records, or where ended contexts have left more than a slab may have, a small slab's.
- * Others than the first thread that takes some would else have a slab made at each such end. */
+/* All unused records, unless ended contexts have left more than a slab may have: ledger_gone.c. */
 struct pool_block *ledger_take_records(struct pool *pool) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL, *last = blocks;
-    if (!blocks || pool->spare_most <= SLAB_MOST) {
-        pool->spare = NULL;
-        pool->spare_most = 0;
-        return blocks;
-    }
-    for (int i = 1; i < SLAB_LEAST && last->next; i++)
-        last = last->next;
-    pool->spare = last->next;
-    pool->spare_most -= SLAB_LEAST;
-    last->next = NULL;
+    struct pool_block *blocks = has_spare(pool) ? pool->spare : NULL;
+    pool->spare = blocks && pool->recycled > SLAB_MOST ? ledger_part_spares(pool) : NULL;
+    pool->recycled = pool->spare ? pool->recycled : 0;
     return blocks;
 }
 
@@ -101,7 +87,6 @@ struct pool_block *ledger_add_record(struct pool *pool, const struct pool_block 
     struct pool_block *block = has_spare(pool) ? pool->spare : NULL;
     if (block) {
         pool->spare = block->next;
-        pool->spare_most--;
         *block = *described;
         if (insert(pool, block))
             return block;

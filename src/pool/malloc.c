@@ -15,7 +15,6 @@
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
 #include "pool/cache_quick.h"
-#include "pool/uncancelled.h"
 
 /* Allocates `first` bytes of the driver if that is more than the request and it has so much, else
  * the request, releasing idle memory while it is out of memory. On success *block was found in the
@@ -157,15 +156,12 @@ CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdevicept
     lock_check_none();
     request->site = open_request(pool, kind, key, &request->context);
     count_by_kind(kind->memory, STATS_host_calls, STATS_managed_calls);
-    if (request->site && __builtin_expect(request->pitch != NULL, 0))
+    if (!request->site)
+        return malloc_past_pool(pool, kind, request, pointer);
+    if (__builtin_expect(request->pitch != NULL, 0))
         pitch_apply(pool, request);
-    if (!request->site || !request->size || !serve(pool, request, pointer)) {
-        uncancelled_begins(pool);
-        CUresult result = request->site ? malloc_from_driver(pool, request, pointer)
-                                        : malloc_past_pool(pool, kind, request, pointer);
-        uncancelled_ends(pool);
-        return result;
-    }
+    if (!request->size || !serve(pool, request, pointer))
+        return malloc_from_driver(pool, request, pointer);
     if (__builtin_expect(request->pitch != NULL, 0))
         *request->pitch->pitch = request->pitch->known;
     return CUDA_SUCCESS;

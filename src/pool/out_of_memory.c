@@ -12,6 +12,7 @@
  * Then the error is the driver's. */
 #include "pool/internal.h"
 #include "pool/reach.h"
+#include "pool/uncancelled.h"
 
 /* For how long other processes are asked, in a round of at most two for an allocation. */
 static const uint64_t OTHERS_NS = 125 * 1000 * 1000;
@@ -397,11 +398,13 @@ CUresult make_room_and_allocate(struct pool *pool, const struct request *request
     stats_add(STATS_oom_events, 1);
     if (PLANTED(slow_refusal))
         futex_pause();
+    int cancelling = uncancelled_begins(pool);
     notice_releases(&search, round);
     if (reach_has_room(request))
         result = search_everywhere(&search);
     else
         stats_add(STATS_oom_hopeless, 1);
+    uncancelled_ends(pool, cancelling);
     count_outcome(pool, &search, result);
     return result == CUDA_ERROR_OUT_OF_MEMORY ? search.refusal : result;
 }

@@ -67,7 +67,10 @@ void source_driver_pool_end_stream(struct pool *pool, struct context *context);
 /* `bytes` of the context were given back to the driver's memory pool, by whomever. Lock held. */
 void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);
 
-/* shares.c. Before the driver is asked for a region from which other requests may be served: until
+/* shares.c. Has the source of the request's context obtain `size` bytes. Lock not held. */
+CUresult source_obtain_sharing(struct pool *pool, const struct request *request, size_t size,
+                               struct obtained *obtained);
+/* Before the driver is asked for a region from which other requests may be served: until
  * it is adopted, a request that is refused because of it waits. Lock held. */
 void source_shares(struct device *device, struct obtained *obtained);
 /* There will be no such region. Lock not held. */

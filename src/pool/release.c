@@ -144,7 +144,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         return 0;
     releases->device->releasing++; /* counts what is unused */
     pool_unlock_between(pool);
-    uncancelled_begins(pool);
+    int cancelling = uncancelled_begins(pool);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     gate_exchange_capture_mode(pool, &mode);
     if (releases->unused) {
@@ -177,7 +177,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     pool_lock(pool);
     release_list_end(pool, releases, released, giving.busy);
     pool_count_released(pool, releases->device, (int)releases->count + 1);
-    uncancelled_ends(pool);
+    uncancelled_ends(pool, cancelling);
     return released;
 }
 

@@ -3,6 +3,7 @@
  * contexts that would leave it behind (context_ends.c). It is not noted on the asking thread's
  * stack, which is gone if the thread is cancelled in the driver. */
 #include "pool/internal.h"
+#include "pool/uncancelled.h"
 
 #include <stdlib.h>
 
@@ -90,4 +91,17 @@ void attempt_ends(struct pool *pool, struct device *device, const struct attempt
         pool_count_released(pool, device, 1);
     else if (undone || pool->awaiting)
         futex_change(&pool->release_rounds);
+}
+
+/* A thread that ended meanwhile would leave what it shares. */
+CUresult source_obtain_sharing(struct pool *pool, const struct request *request, size_t size,
+                               struct obtained *obtained) {
+    lock_check_none();
+    const struct pitch_request *pitch = request->pitch;
+    int cancelling = uncancelled_begins(pool);
+    CUresult result = request->context->source->obtain(pool, request, size, obtained);
+    uncancelled_ends(pool, cancelling);
+    if (pitch && result == CUDA_SUCCESS)
+        *pitch->pitch = pitch->known;
+    return result;
 }

@@ -188,12 +188,8 @@ __attribute__((always_inline)) static inline CUresult ask_untimed(struct pool *p
     const struct pitch_request *pitch = request->pitch;
     CUresult result;
     *obtained = (struct obtained){.size = size};
-    if (obtains(request)) {
-        result = request->context->source->obtain(pool, request, size, obtained);
-        if (pitch && result == CUDA_SUCCESS)
-            *pitch->pitch = pitch->known;
-        return result;
-    }
+    if (obtains(request))
+        return source_obtain_sharing(pool, request, size, obtained);
     if (!pitch)
         return source_obtain(pool, &request->context->kind, size, obtained);
     result = pool->driver->mem_alloc_pitch(&obtained->pointer, pitch->pitch, pitch->width,

@@ -5,20 +5,21 @@
 #define POOLCUDA_POOL_UNCANCELLED_H
 
 #include "pool/pool_struct.h"
-#include "thread_marks.h"
 
 #include <pthread.h>
 
-/* One may lie in another. */
-static inline void uncancelled_begins(const struct pool *pool) {
-    if (pool->config.set_cancel_state && !thread_marks.uncancelled++)
-        pool->config.set_cancel_state(PTHREAD_CANCEL_DISABLE, &thread_marks.cancel_state);
+/* Returns what the end is to be told. One such section may lie in another. */
+static inline int uncancelled_begins(const struct pool *pool) {
+    int former = PTHREAD_CANCEL_ENABLE;
+    if (pool->config.set_cancel_state)
+        pool->config.set_cancel_state(PTHREAD_CANCEL_DISABLE, &former);
+    return former;
 }
 
-static inline void uncancelled_ends(const struct pool *pool) {
+static inline void uncancelled_ends(const struct pool *pool, int former) {
     int disabled;
-    if (pool->config.set_cancel_state && !--thread_marks.uncancelled)
-        pool->config.set_cancel_state(thread_marks.cancel_state, &disabled);
+    if (pool->config.set_cancel_state)
+        pool->config.set_cancel_state(former, &disabled);
 }
 
 #endif
