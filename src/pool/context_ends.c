@@ -369,15 +369,17 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     pool_unlock(pool);
 }
 
-/* For pool_end_is_over: a thread makes one end at a time. */
-static _Thread_local int before_end __attribute__((tls_model("initial-exec")));
+/* How many ends this thread is in, as another tool's function for one may call another's; and what
+ * uncancelled_ends is to be told by the first. */
+static _Thread_local int own_ends, before_ends __attribute__((tls_model("initial-exec")));
 
 void pool_end_begins(struct pool *pool) {
     pool_lock(pool);
     pool->ends++;
     pool->ends_under_way++;
     pool_unlock(pool);
-    before_end = uncancelled_begins(pool);
+    if (!own_ends++)
+        before_ends = uncancelled_begins(pool);
 }
 
 /* The driver has freed what this thread has left to it. Lock held. */
@@ -402,7 +404,8 @@ void pool_end_is_over(struct pool *pool) {
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;
     pool_unlock(pool);
-    uncancelled_ends(pool, before_end);
+    if (!--own_ends)
+        uncancelled_ends(pool, before_ends);
 }
 
 void context_destroy_sites(struct context *context) {

@@ -54,7 +54,7 @@ static void lose_context(struct pool *pool, CUcontext handle) {
  * thread's current one, also where the call is for memory or an event of another. */
 static bool is_about(struct pool *pool, const struct context *context, CUresult error) {
     CUcontext current = NULL;
-    if (error != CUDA_ERROR_CONTEXT_IS_DESTROYED)
+    if (error != CUDA_ERROR_CONTEXT_IS_DESTROYED || PLANTED(loss_of_another))
         return true;
     pool->driver->ctx_get_current(&current);
     return current == context->handle;

@@ -95,3 +95,29 @@ def test_memory_that_outlives_its_context_is_found(run, fault, call):
     env = {"POOLCUDA_PRESET": "paddle", "POOLCUDA_FREE": "sync", "POOLCUDA_PLANT": fault}
     assert any(run([PROGRAMS / "end_beside_calls", "destruction", call], library=PLANTED, env=env).out != NOTHING_LOST
                for _ in range(20))
+
+
+UNHARMED = "overlaps 0 failed frees 0\n"
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
+
+
+def ended_elsewhere(run, **arguments):
+    arguments["env"] = {"SIMCUDA_MEMORY": "256M", **arguments.get("env", {})}
+    return run([PROGRAMS / "ended_elsewhere", 60], **arguments).out
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_thread_whose_context_has_ended_does_no_harm_to_others(run, preset, mode):
+    assert ended_elsewhere(run, env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode}) == UNHARMED
+
+
+def test_natively_it_does_no_harm_either(run):
+    assert ended_elsewhere(run, pooled=False) == UNHARMED
+
+
+@pytest.mark.skipif(not PLANTED.exists(), reason="a build with a sanitizer has no planted faults")
+def test_a_context_that_is_taken_for_lost_with_another_is_found(run):
+    """So that the test above can fail."""
+    env = {"POOLCUDA_PRESET": "pytorch", "POOLCUDA_FREE": "defer", "POOLCUDA_PLANT": "loss_of_another"}
+    assert any(ended_elsewhere(run, library=PLANTED, env=env) != UNHARMED for _ in range(20))
