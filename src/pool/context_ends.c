@@ -369,17 +369,19 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
     pool_unlock(pool);
 }
 
-/* How many ends this thread is in, as another tool's function for one may call another's; and what
- * uncancelled_ends is to be told by the first. */
-static _Thread_local int own_ends, before_ends __attribute__((tls_model("initial-exec")));
+/* How many ends this thread is in, as another tool's function may call a second one; and what
+ * uncancelled_ends is to be told at last. */
+static _Thread_local struct {
+    int count, cancelling;
+} own_ends __attribute__((tls_model("initial-exec")));
 
 void pool_end_begins(struct pool *pool) {
     pool_lock(pool);
     pool->ends++;
     pool->ends_under_way++;
     pool_unlock(pool);
-    if (!own_ends++)
-        before_ends = uncancelled_begins(pool);
+    if (!own_ends.count++)
+        own_ends.cancelling = uncancelled_begins(pool);
 }
 
 /* The driver has freed what this thread has left to it. Lock held. */
@@ -404,8 +406,8 @@ void pool_end_is_over(struct pool *pool) {
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;
     pool_unlock(pool);
-    if (!--own_ends)
-        uncancelled_ends(pool, before_ends);
+    if (!--own_ends.count)
+        uncancelled_ends(pool, own_ends.cancelling);
 }
 
 void context_destroy_sites(struct context *context) {
