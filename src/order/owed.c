@@ -267,7 +267,9 @@ static void pay(struct order *order, struct order_context *context,
         result = order_visit_until(order, fence);
     if (result != CUDA_SUCCESS) {
         lock_drop(&order->lock, LOCK_ORDER);
-        failed(data, context->handle, result);
+        /* It may be the thread's own context that is destroyed. */
+        if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED || !wait_instead(order, context))
+            failed(data, context->handle, result);
         lock_take(&order->lock, LOCK_ORDER);
     }
     order_take_notice(order);

@@ -136,11 +136,13 @@ static bool end_late(struct pool *pool, struct cache *cache, struct context *con
                      struct pool_block *block, CUresult result) {
     lock_check_none();
     struct release_list releases = {.first = block, .device = context->device};
-    context_note_error(pool, context, result);
+    context_note_free_error(pool, context, result);
     pool_lock(pool);
     release_list_end(pool, &releases, result == CUDA_SUCCESS, NULL);
-    context->device->unvisited--;
-    pool_count_released(pool, context->device, 1);
+    if (context->device->unvisited) { /* else an end has given the block up */
+        context->device->unvisited--;
+        pool_count_released(pool, context->device, 1);
+    }
     futex_change(&pool->release_rounds); /* the context's end may wait for this block alone */
     cache->asking--;
     pool_unlock(pool);
@@ -165,8 +167,7 @@ static bool end_here(struct pool *pool, struct cache *cache, const struct plan *
     plan->gives->next = cache->spare;
     cache->spare = plan->gives;
     device->saves = cache->fit.little = true;
-    device->unvisited--;
-    if (!--device->releasing)
+    if (device->unvisited && (device->unvisited--, !--device->releasing))
         atomic_fetch_add(&pool->release_rounds, 1);
     cache->nothing_idle = !device_idle(device);
     cache->may_grow = idle_bound_room_to_grow(device);

@@ -43,16 +43,29 @@ static bool goes_with_context(const struct pool_block *block) {
                      (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
 }
 
-/* Until some device's `releasing`, `unvisited` or `attempting` may have reached zero. Lock held on
- * entry and return, not in between. */
+/* Until some device's `releasing`, `unvisited` or `attempting` may have reached zero, or a moment
+ * is over. Lock held on entry and return, not in between. */
 static void await_releases(struct pool *pool) {
     lock_check_held(LOCK_POOL);
+    static const struct timespec moment = {.tv_nsec = 500 * 1000 * 1000};
     int seen = atomic_load(&pool->release_rounds);
     pool->awaiting++;
     pool_unlock(pool);
-    futex_wait(&pool->release_rounds, seen, NULL);
+    futex_wait(&pool->release_rounds, seen, &moment);
     pool_lock(pool);
     pool->awaiting--;
+}
+
+/* A free of cache_making_room.c waits for nothing: a thread that does not come back from it was
+ * cancelled there. Lock held on entry and return, not in between. */
+static void await_unvisited(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
+    static const uint64_t LOST_NS = UINT64_C(5000000000);
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
+    while (device->unvisited && clock_ns(CLOCK_MONOTONIC) - began < LOST_NS)
+        await_releases(pool);
+    device->releasing -= device->unvisited;
+    device->unvisited = 0;
 }
 
 /* The free of a block waits in another thread, which holds its record and could free nothing of the
@@ -78,13 +91,13 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     lock_check_held(LOCK_POOL);
     struct pool_block *block;
     struct ledger_place place = {0};
-    const struct device *device = context->device;
+    struct device *device = context->device;
     bool leaves = false;
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
-    while (context->source->reuses ? device->releasing > device->ending || device->attempting
-                                   : device->unvisited)
+    while (context->source->reuses && (device->releasing > device->ending || device->attempting))
         await_releases(pool);
+    await_unvisited(pool, device);
     if (context->ended)
         return false;
     cache_close(pool, context);

@@ -29,12 +29,18 @@ static bool loses_context(CUresult error) {
     }
 }
 
+static bool is_current(struct pool *pool, CUcontext handle) {
+    CUcontext current = NULL;
+    pool->driver->ctx_get_current(&current);
+    return current == handle;
+}
+
 /* UNKNOWN alone says nothing of the context: one that is lost goes on answering so. */
-static bool is_lost(struct pool *pool, CUresult error) {
+static bool is_lost(struct pool *pool, CUcontext handle, CUresult error) {
     size_t available, total;
     if (error != CUDA_ERROR_UNKNOWN)
         return loses_context(error);
-    if (!pool_gate_enter(pool))
+    if (!is_current(pool, handle) || !pool_gate_enter(pool))
         return false;
     CUresult again = pool->driver->mem_get_info(&available, &total);
     pool_gate_leave(pool);
@@ -50,23 +56,16 @@ static void lose_context(struct pool *pool, CUcontext handle) {
             context->broken = true;
 }
 
-/* Whether a thread's call says something of this context: that one is destroyed is said of the
- * thread's current one, also where the call is for memory or an event of another. */
-static bool is_about(struct pool *pool, const struct context *context, CUresult error) {
-    CUcontext current = NULL;
-    if (error != CUDA_ERROR_CONTEXT_IS_DESTROYED || PLANTED(loss_of_another))
-        return true;
-    pool->driver->ctx_get_current(&current);
-    return current == context->handle;
-}
-
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
     lock_check_none();
     if (result == CUDA_ERROR_DEINITIALIZED) {
         atomic_store(&pool->down, true);
         pool_grant_anew(pool);
     }
-    if (!context || !is_lost(pool, result) || !is_about(pool, context, result))
+    if (!context || !is_lost(pool, context->handle, result))
+        return;
+    /* That a context is destroyed may be said of the thread's own instead. */
+    if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED && !is_current(pool, context->handle))
         return;
     pool_lock(pool);
     lose_context(pool, context->handle);
@@ -74,8 +73,15 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
     pool_unlock(pool);
 }
 
+void context_note_free_error(struct pool *pool, struct context *context, CUresult result) {
+    if (result == CUDA_SUCCESS)
+        return;
+    bool own = is_current(pool, context->handle) || PLANTED(loss_of_another);
+    context_note_error(pool, own ? context : NULL, result);
+}
+
 void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error) {
-    if (!is_lost(pool, error)) {
+    if (!is_lost(pool, handle, error)) {
         context_note_error(pool, NULL, error);
         return;
     }

@@ -10,6 +10,7 @@
 #include "sources/driver_pool.h"
 
 #include "pool/internal.h"
+#include "pool/uncancelled.h"
 
 #include <stdlib.h>
 
@@ -184,13 +185,15 @@ BY_POINTER static void refresh(struct pool *pool, struct context *context) {
     pool_lock(pool);
     flush(pool, context);
     pool_unlock(pool);
-    if (!begin(pool, context, &async))
-        return;
-    if (async.memory_pool && pool_gate_enter(pool)) {
-        has_grown(pool, context, 0);
-        pool_gate_leave(pool);
+    int cancelling = uncancelled_begins(pool);
+    if (begin(pool, context, &async)) {
+        if (async.memory_pool && pool_gate_enter(pool)) {
+            has_grown(pool, context, 0);
+            pool_gate_leave(pool);
+        }
+        end(pool, context);
     }
-    end(pool, context);
+    uncancelled_ends(pool, cancelling);
 }
 
 /* Sees to it that what was freed can be had: what is idle, and what this thread has deferred as

@@ -1,6 +1,7 @@
 /* What a thread finishes once it has begun, although another has cancelled it: the driver's calls
  * may be places where it ends, and others wait for what it has taken out of the pool's lists and
- * counted there. Not the waits for work: in these it may be cancelled, as in the native ones. */
+ * counted there. Not the waits for work that a free of the pool's makes: in these it may be
+ * cancelled, as in the native ones. */
 #ifndef POOLCUDA_POOL_UNCANCELLED_H
 #define POOLCUDA_POOL_UNCANCELLED_H
 
@@ -8,7 +9,7 @@
 
 #include <pthread.h>
 
-/* Returns what the end is to be told. One such section may lie in another. */
+/* Returns what the end takes. One such section may lie in another. */
 static inline int uncancelled_begins(const struct pool *pool) {
     int former = PTHREAD_CANCEL_ENABLE;
     if (pool->config.set_cancel_state)

@@ -123,12 +123,25 @@ static void the_end_of_a_context_is_over(void **state) {
     assert_int_equal(stats_get(STATS_held_bytes), 50 * MIB); /* the new context is known */
 }
 
+/* The free of a block that goes for a miss is the dearest to protect, and waits for nothing. */
+static void the_end_of_a_context_gives_up_what_is_on_its_way_too_long(void **state) {
+    (void)state;
+    start_nearly_full(NULL);
+    struct device *device = TAILQ_FIRST(&pool->devices);
+    device->releasing++; /* as a thread leaves it that was cancelled in cache_making_room.c */
+    device->unvisited++;
+    end_context();
+    assert_int_equal(device->releasing + device->ending + (int)pool->ends_under_way, 0);
+    assert_int_equal(device->unvisited, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(idle_memory_that_it_gives_back_is_not_on_its_way_for_ever),
         TEST(what_it_obtains_is_recorded),
         TEST(a_block_that_goes_to_the_driver_is_not_on_its_way_for_ever),
         TEST(the_end_of_a_context_is_over),
+        TEST(the_end_of_a_context_gives_up_what_is_on_its_way_too_long),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
