@@ -383,7 +383,7 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
 }
 
 /* How many ends this thread is in, as another tool's function may call a second one; and what
- * uncancelled_ends is to be told at last. */
+ * uncancelled_ends takes at last. */
 static _Thread_local struct {
     int count, cancelling;
 } own_ends __attribute__((tls_model("initial-exec")));
