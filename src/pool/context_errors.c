@@ -32,7 +32,7 @@ static bool loses_context(CUresult error) {
 static bool is_current(struct pool *pool, CUcontext handle) {
     CUcontext current = NULL;
     pool->driver->ctx_get_current(&current);
-    return current == handle;
+    return current == handle || PLANTED(loss_of_another);
 }
 
 /* UNKNOWN alone says nothing of the context: one that is lost goes on answering so. */
@@ -76,8 +76,7 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
 void context_note_free_error(struct pool *pool, struct context *context, CUresult result) {
     if (result == CUDA_SUCCESS)
         return;
-    bool own = is_current(pool, context->handle) || PLANTED(loss_of_another);
-    context_note_error(pool, own ? context : NULL, result);
+    context_note_error(pool, is_current(pool, context->handle) ? context : NULL, result);
 }
 
 void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error) {
