@@ -97,7 +97,8 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
      * driver is about to free, too. From here on all is done at once. */
     while (context->source->reuses && (device->releasing > device->ending || device->attempting))
         await_releases(pool);
-    await_unvisited(pool, device);
+    if (!context->source->reuses)
+        await_unvisited(pool, device);
     if (context->ended)
         return false;
     cache_close(pool, context);

@@ -53,7 +53,7 @@ struct pool {
     unsigned leaving_since; /* context_ends.c: inside.h's */
     struct pointer_map map;
     struct pool_block *spare; /* unused records, linked through next */
-    size_t recycled;          /* of these, beside a slab's, at most */
+    size_t recycled;          /* how many of them came back since a thread last took all */
     struct record_slab *slabs;
     size_t record_count; /* in all slabs */
     LIST_HEAD(, context) contexts;
