@@ -212,34 +212,44 @@ static struct pool_block *make_block(struct growing *growing) {
 
 /* --- how much --- */
 
-/* What is held may come to, once so much has been in use. */
-static uint64_t most_wanted(const struct growing *growing) {
+/* The most that has been in use, with the request. */
+static uint64_t most_used(const struct growing *growing) {
     const struct device *device = growing->context->device;
     uint64_t in_use = device->in_use + growing->request->bytes; /* of which the tail is a part */
     in_use -= growing->tail ? growing->tail->requested : 0;
-    uint64_t used = in_use > device->peak_in_use ? in_use : device->peak_in_use;
-    return used + used / 200 * 3 + SLACK;
+    return in_use > device->peak_in_use ? in_use : device->peak_in_use;
+}
+
+/* What is asked for at least where idle pieces take what may be held beyond use: a share of what is
+ * held, which grows with it. `scattered`: they take more than half of that. The next requests will
+ * hardly fit them either, and so the share is larger. */
+static uint64_t least_growth(uint64_t held, bool scattered) {
+    enum { LEAST_SHARE = 8 };
+    double whole = (double)((uint64_t)(scattered ? 10 : 80) << 30);
+    uint64_t least = (uint64_t)((double)held * (double)held / whole);
+    return least < held / LEAST_SHARE ? least : held / LEAST_SHARE;
 }
 
 /* How much is asked for beyond what the request lacks, so that the next ones need not ask: what is
  * held then is about the most that the program has used, and a little. Where idle pieces take that
- * already, it is a share of what is held, which grows with it: so there never are very many chunks.
+ * already, it is a share of what is held: so there never are very many chunks.
  * A small program's chunks are small. One that has asked for large blocks alone gets no more than
  * these; its first small request gets a little. The bound on idle memory, and a part of what the
  * device has left, are kept. Lock held. */
 static size_t growth(const struct growing *growing, size_t available) {
     lock_check_held(LOCK_POOL);
-    enum { LEFT = 32, LEAST_SHARE = 8, FIRST = 4 << 20, FIRST_SMALL = 8 << 20 };
-    static const double steep = 256 << 20, flat = (double)((uint64_t)80 << 30);
+    enum { LEFT = 32, FIRST = 4 << 20, FIRST_SMALL = 8 << 20 };
+    static const double steep = 256 << 20;
     struct pool *pool = growing->pool;
     struct mapped *mapped = growing->context->mapped;
     const struct device *device = growing->context->device;
     uint64_t held = device->held, room = idle_bound_room(pool, device);
-    double square = (double)held * (double)held;
-    uint64_t most = (uint64_t)(square / steep) + FIRST, least = (uint64_t)(square / flat);
-    uint64_t wanted = most_wanted(growing), left = available / LEFT;
+    uint64_t most = (uint64_t)((double)held * (double)held / steep) + FIRST;
+    uint64_t used = most_used(growing), beyond = used / 200 * 3 + SLACK, left = available / LEFT;
     uint64_t held_anyway = held + round_up(growing->lacking, PAGE) - growing->lacking;
-    least = least < held / LEAST_SHARE ? least : held / LEAST_SHARE;
+    bool is_room = available > 2 * held; /* for larger chunks, each of which one block keeps */
+    uint64_t least = least_growth(held, is_room && held_anyway > used + beyond / 2);
+    uint64_t wanted = used + beyond;
     wanted = wanted > held_anyway + least ? wanted - held_anyway : least;
     wanted = wanted < most ? wanted : most;
     if (!held)

@@ -406,6 +406,15 @@ def test_mapped_memory_comes_in_few_chunks_and_little_of_it_is_idle(name, memory
     assert result["worst_held_ratio"] <= held
 
 
+@pytest.mark.parametrize("memory", policies.SIZES)
+@pytest.mark.parametrize("name", ["pytorch-train-v100", "mindspore-pangu-2.6b", "mindspore-resnet50"])
+def test_no_preset_takes_less_modelled_time_than_mapped_memory(name, memory):
+    trace = policies.traces().get(name) or pytest.skip(
+        f"the trace {name} is neither in the repository nor beside it: put it into ../shared/traces")
+    times = {preset: replay(trace, "--preset", preset, "--memory", memory)["modelled_seconds"] for preset in policies.PRESETS}
+    assert min(times, key=times.get) == "vmm", times
+
+
 @pytest.mark.parametrize("arguments", [["replay", "--json"], ["replay", "--json", "--native"], ["tune", "--json"]])
 def test_a_replay_is_not_pooled_where_the_library_is_preloaded_for_a_whole_shell(arguments, tmp_path):
     trace = ROOT / "tests/data/segment-reduce.csv.gz"
