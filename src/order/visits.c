@@ -111,6 +111,7 @@ void order_context_closes(struct order *order, CUcontext handle) {
         context->users++;
         while (context->visits && clock_ns(CLOCK_MONOTONIC) - began < LOST_NS)
             order_await(order, context);
+        context->visits = 0;
         order_leave(context);
     }
     lock_drop(&order->lock, LOCK_ORDER);

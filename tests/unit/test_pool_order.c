@@ -632,6 +632,21 @@ static void a_wait_for_one_stream_covers_what_lies_in_it_alone(void **state) {
     owe();
     assert_false(order_stream_covers(&order, A));
 }
+/* A thread that was cancelled in a call of the driver never leaves. */
+static void ends_of_a_context_wait_but_once_for_a_thread_that_ended_in_a_visit(void **state) {
+    (void)state;
+    const struct order_context *context = LIST_FIRST(&order.contexts);
+    assert_true(order_visit_begins(&order, fake.current));
+    order_context_closes(&order, fake.current);
+    assert_int_equal(context->visits, 0);
+    order_visit_ends(&order, fake.current); /* were it alive after all */
+    assert_int_equal(context->visits, 0);
+    order_context_stays(&order, fake.current);
+    assert_true(order_visit_begins(&order, fake.current));
+    assert_int_equal(context->visits, 1);
+    order_visit_ends(&order, fake.current);
+    assert_int_equal(context->visits, 0);
+}
 
 #define ORDER(name) cmocka_unit_test_setup_teardown(name, begin, end)
 int main(void) {
@@ -679,6 +694,7 @@ int main(void) {
         ORDER(a_context_that_ends_owes_nothing),
         ORDER(a_context_may_end_while_it_is_waited_for),
         ORDER(a_wait_for_one_stream_covers_what_lies_in_it_alone),
+        ORDER(ends_of_a_context_wait_but_once_for_a_thread_that_ended_in_a_visit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
