@@ -1,9 +1,30 @@
 #include "base/modules.h"
 
-#include <link.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Recursive, as the loader's own is: a signal's handler may look while its thread does. */
+static pthread_mutex_t iterating = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+
+void modules_iterate(int (*visit)(struct dl_phdr_info *info, size_t size, void *data), void *data) {
+    pthread_mutex_lock(&iterating);
+    dl_iterate_phdr(visit, data);
+    pthread_mutex_unlock(&iterating);
+}
+
+void modules_fork_prepare(void) {
+    pthread_mutex_lock(&iterating);
+}
+
+void modules_fork_parent(void) {
+    pthread_mutex_unlock(&iterating);
+}
+
+void modules_fork_child(void) {
+    iterating = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+}
 
 static void copy_path(char *to, size_t size, const char *from) {
     size_t length = strlen(from);
@@ -95,7 +116,7 @@ bool modules_find(uintptr_t address, struct module *module) {
     if (!address)
         return false;
     struct search search = {.address = address, .module = module};
-    dl_iterate_phdr(visit_search, &search);
+    modules_iterate(visit_search, &search);
     return search.found;
 }
 
@@ -116,7 +137,7 @@ static int visit_walk(struct dl_phdr_info *info, size_t size, void *data) {
 
 void modules_each(bool (*visit)(const struct module *module, void *state), void *state) {
     struct walk walk = {visit, state};
-    dl_iterate_phdr(visit_walk, &walk);
+    modules_iterate(visit_walk, &walk);
 }
 
 struct build_id {
@@ -175,7 +196,7 @@ static int visit_build_id(struct dl_phdr_info *info, size_t size, void *data) {
 
 size_t modules_build_id(const struct module *module, unsigned char *id, size_t room) {
     struct build_id wanted = {.module = module, .id = id, .room = room};
-    dl_iterate_phdr(visit_build_id, &wanted);
+    modules_iterate(visit_build_id, &wanted);
     return wanted.size;
 }
 

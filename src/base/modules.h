@@ -2,6 +2,7 @@
 #ifndef POOLCUDA_BASE_MODULES_H
 #define POOLCUDA_BASE_MODULES_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,6 +31,15 @@ bool modules_find(uintptr_t address, struct module *module);
 /* Calls visit for every loaded module (text bounds: its first executable segment) until it returns
  * false. The loader's lock is held: visit must neither load nor unload anything. */
 void modules_each(bool (*visit)(const struct module *module, void *state), void *state);
+
+/* Calls dl_iterate_phdr. */
+void modules_iterate(int (*visit)(struct dl_phdr_info *info, size_t size, void *data), void *data);
+
+/* No thread of ours is in dl_iterate_phdr while the process forks: the child would have the
+ * loader's lock for ever, which glibc holds meanwhile and does not give back in a child. */
+void modules_fork_prepare(void);
+void modules_fork_parent(void);
+void modules_fork_child(void);
 
 /* Copies the build id of a module that is loaded into id. Returns its size in bytes; 0: it has
  * none, or none that fits. */

@@ -44,8 +44,8 @@ void check_destroy(struct check *check) {
     free(check);
 }
 
-void check_fork_prepare(struct check *check) {
-    check_lock(check);
+bool check_fork_prepare(struct check *check, lock_taker *take) {
+    return take(&check->lock, LOCK_CHECK);
 }
 
 void check_fork_parent(struct check *check) {

@@ -1,6 +1,10 @@
 #include "interpose/state.h"
 
+#include "base/clock.h"
+#include "base/fork_lock.h"
 #include "base/format.h"
+#include "base/futex.h"
+#include "base/modules.h"
 #include "base/output_file.h"
 #include "counters/page_file.h"
 #include "counters/stats.h"
@@ -37,7 +41,12 @@ _Atomic(struct check *) state_the_check;
 /* Settings that were changed while there was no pool; under start_lock. */
 static struct pool_config changed;
 static unsigned changed_settings;
-static struct pool *spare_pool; /* in a forked child: the parent's, emptied; under start_lock */
+/* In a forked child: the parent's, under start_lock. They are emptied when they are needed, not in
+ * fork's handler: other handlers, which come later, may still hold locks of malloc's. */
+static struct pool *spare_pool;
+static struct check *spare_check;
+static bool spare_is_full;                  /* and so is the check */
+static int (*try_mutex)(pthread_mutex_t *); /* once there is a pool */
 
 /* Invariant: phase changes under start_lock alone; options are valid unless it is NEW. FORKED: in a
  * child of a process that was READY, which has not used CUDA itself. */
@@ -63,45 +72,101 @@ void state_say_once(const char *line) {
         say(line);
 }
 
+/* What the thread that forks has taken: the child has it, too. */
+static _Thread_local struct {
+    uint64_t until;
+    struct pool *pool;
+    struct check *check;
+    bool start, loader, recorder;
+} forking __attribute__((tls_model("initial-exec")));
+
+/* A thread that has the lock may be waiting for one of malloc's, which another handler of this fork
+ * holds: so we wait but for a moment. */
+static bool take_soon(pthread_mutex_t *mutex, enum lock_rank rank) {
+    while (try_mutex(mutex)) {
+        if (clock_ns(CLOCK_MONOTONIC) >= forking.until)
+            return false;
+        futex_pause();
+    }
+    lock_check_take(rank);
+    return true;
+}
+
+static void drop_if(bool taken, pthread_mutex_t *mutex, enum lock_rank rank) {
+    if (!taken)
+        return;
+    lock_drop(mutex, rank);
+}
+
 void state_fork_prepare(void) {
-    lock_take(&start_lock, LOCK_START);
-    lock_take(&loader_lock, LOCK_LOADER);
-    if (state_check())
-        check_fork_prepare(state_check());
-    struct pool *current = atomic_load(&pool);
-    if (current)
-        pool_fork_prepare(current);
-    recorder_fork_prepare();
+    static const uint64_t MOMENT_NS = 20 * 1000 * 1000;
+    lock_taker *take = try_mutex ? take_soon : lock_take_at_last;
+    forking.until = clock_ns(CLOCK_MONOTONIC) + MOMENT_NS;
+    forking.start = take(&start_lock, LOCK_START);
+    forking.loader = take(&loader_lock, LOCK_LOADER);
+    forking.check = state_check();
+    if (forking.check && !check_fork_prepare(forking.check, take))
+        forking.check = NULL;
+    forking.pool = atomic_load(&pool);
+    if (forking.pool && !pool_fork_prepare(forking.pool, take))
+        forking.pool = NULL;
+    forking.recorder = recorder_fork_prepare(take);
+    modules_fork_prepare();
 }
 
 void state_fork_parent(void) {
-    recorder_fork_parent();
-    struct pool *current = atomic_load(&pool);
-    if (current)
-        pool_fork_parent(current);
-    if (state_check())
-        check_fork_parent(state_check());
-    lock_drop(&loader_lock, LOCK_LOADER);
-    lock_drop(&start_lock, LOCK_START);
+    modules_fork_parent();
+    if (forking.recorder)
+        recorder_fork_parent();
+    if (forking.pool)
+        pool_fork_parent(forking.pool);
+    if (forking.check)
+        check_fork_parent(forking.check);
+    drop_if(forking.loader, &loader_lock, LOCK_LOADER);
+    drop_if(forking.start, &start_lock, LOCK_START);
 }
 
+/* The child has the locks without the ranks, and those that it does not have are nobody's. */
+static void drop_after_fork(void) {
+    if (forking.recorder)
+        lock_check_drop(LOCK_RECORDER);
+    if (forking.pool)
+        lock_check_drop(LOCK_POOL);
+    if (forking.check)
+        lock_check_drop(LOCK_CHECK);
+    if (forking.loader)
+        lock_check_drop(LOCK_LOADER);
+    if (forking.start)
+        lock_check_drop(LOCK_START);
+    loader_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* Where a lock was not taken, what it guards may be half written, and nothing of it is used again:
+ * the child goes without a pool. It loses nothing by that. Another thread was in the pool, so CUDA
+ * was in use, and a child that is forked then cannot use it. */
 bool state_forget_after_fork(void) {
-    recorder_forget_after_fork();
     struct pool *inherited = atomic_load(&pool);
-    if (inherited) {
-        pool_forget_after_fork(inherited);
-        spare_pool = inherited;
-        publish(NULL);
+    struct check *check = state_check();
+    bool whole = forking.start && forking.loader && forking.recorder && forking.pool == inherited &&
+                 forking.check == check;
+    modules_fork_child();
+    recorder_forget_after_fork();
+    if (inherited)
+        pool_forget_threads();
+    if (inherited || !whole) { /* else what was put aside before stays so */
+        spare_pool = whole ? inherited : NULL;
+        spare_check = whole ? check : NULL;
+        spare_is_full = spare_pool;
     }
-    if (state_check())
-        check_forget_after_fork(state_check());
+    publish(NULL);
+    atomic_store(&state_the_check, NULL);
     if (atomic_load(&phase) == PHASE_READY) {
         stats_forget_after_fork();
         ask_forget_after_fork();
-        atomic_store(&phase, PHASE_FORKED);
+        atomic_store(&phase, whole ? PHASE_FORKED : PHASE_INERT);
     }
-    lock_drop(&loader_lock, LOCK_LOADER);
-    lock_drop(&start_lock, LOCK_START);
+    drop_after_fork();
     return inherited != NULL;
 }
 
@@ -192,6 +257,21 @@ bool state_checks_launches(void) {
     return state_checks() && options.check == CHECK_WORD_SYNC;
 }
 
+/* What a forked child may use again; NULL: nothing. LOCK_START held. */
+static struct pool *emptied_spare(void) {
+    lock_check_held(LOCK_START);
+    if (spare_is_full && spare_check) {
+        lock_check_take(LOCK_CHECK);
+        check_forget_after_fork(spare_check);
+    }
+    if (spare_is_full) {
+        lock_check_take(LOCK_POOL);
+        pool_forget_after_fork(spare_pool);
+    }
+    spare_is_full = false;
+    return spare_pool;
+}
+
 /* Under start_lock. Each free of the program's waits by itself, as what it frees is then looked at.
  */
 static void create_check(struct pool *created) {
@@ -203,6 +283,9 @@ static void create_check(struct pool *created) {
         .after_launches = options.check == CHECK_WORD_SYNC,
         .say = say,
     };
+    if (spare_check)
+        atomic_store(&state_the_check, spare_check);
+    spare_check = NULL;
     if (options.check && created && !state_check())
         atomic_store(&state_the_check, check_create(&config, created, &driver));
 }
@@ -228,11 +311,16 @@ static struct pool *create(void) {
     if (!driver_fill(&entries, real_find_had))
         return NULL;
     driver_compare(&entries, real_find_own);
+    int (*try)(pthread_mutex_t *);
+    *(void **)&try = loader_find_unasked("pthread_mutex_trylock");
     lock_take(&start_lock, LOCK_START);
     struct pool *created = atomic_load(&pool);
+    try_mutex = try;
     if (!created) {
         driver = entries;
-        created = spare_pool ? spare_pool : pool_create(&config, &driver);
+        created = emptied_spare();
+        if (!created)
+            created = pool_create(&config, &driver);
         if (created)
             pool_set_config(created, &changed, changed_settings);
         changed_settings = 0;
@@ -271,7 +359,7 @@ bool state_get_config(struct pool_config *config) {
     lock_take(&start_lock, LOCK_START);
     struct pool *current = atomic_load(&pool);
     if (!current)
-        current = spare_pool;
+        current = emptied_spare();
     if (current)
         pool_get_config(current, config);
     else

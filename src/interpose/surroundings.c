@@ -114,7 +114,7 @@ void surroundings_look(struct pool *pool) {
     unsigned long long loads = 0;
     uint64_t opens = loader_opens;
     bool direct = false;
-    dl_iterate_phdr(read_loads, &loads);
+    modules_iterate(read_loads, &loads);
     if (loads == atomic_load_explicit(&seen, memory_order_acquire)) {
         note_nothing(opens);
         return;

@@ -63,16 +63,23 @@ void pool_destroy(struct pool *pool) {
     free(pool);
 }
 
-void pool_fork_prepare(struct pool *pool) {
-    pool_lock(pool);
+bool pool_fork_prepare(struct pool *pool, lock_taker *take) {
+    bool taken = take(&pool->lock, LOCK_POOL);
+    if (taken)
+        pool->follower.stop(pool);
+    return taken;
 }
 
 void pool_fork_parent(struct pool *pool) {
     pool_unlock(pool);
 }
 
-void pool_forget_after_fork(struct pool *pool) {
+void pool_forget_threads(void) {
     inside_forget();
+    atomic_store(&order_word, 0);
+}
+
+void pool_forget_after_fork(struct pool *pool) {
     drop_everything(pool);
     atomic_store(&pool->captures, 0);
     atomic_store(&pool->begun, 0);

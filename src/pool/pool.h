@@ -51,6 +51,7 @@
 #define POOLCUDA_POOL_POOL_H
 
 #include "base/call_site.h"
+#include "base/fork_lock.h"
 #include "blocks/kind.h"
 #include "counters/stats.h"
 #include "driver/driver.h"
@@ -426,10 +427,13 @@ void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,
                              CUstream stream); /* work there would be part of it */
 
-/* The lock is held across fork, so that the child inherits sound records. The child
- * forgets every block and frees none; the parent owns them. */
-void pool_fork_prepare(struct pool *pool);
+/* The lock is held across fork, so that the child inherits sound records. False: it was not taken,
+ * and the child must not use the pool. In its handler the child forgets the parent's threads,
+ * without a call of malloc's. Before it uses the pool it forgets every block, and frees none: the
+ * parent owns them. */
+bool pool_fork_prepare(struct pool *pool, lock_taker *take);
 void pool_fork_parent(struct pool *pool);
+void pool_forget_threads(void);
 void pool_forget_after_fork(struct pool *pool);
 
 #endif

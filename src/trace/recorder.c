@@ -375,8 +375,8 @@ void recorder_finish(void) {
     lock_drop(&lock, LOCK_RECORDER);
 }
 
-void recorder_fork_prepare(void) {
-    lock_take(&lock, LOCK_RECORDER);
+bool recorder_fork_prepare(lock_taker *take) {
+    return take(&lock, LOCK_RECORDER);
 }
 
 void recorder_fork_parent(void) {
@@ -386,5 +386,5 @@ void recorder_fork_parent(void) {
 /* The file's position is shared with the parent: nothing may be written. */
 void recorder_forget_after_fork(void) {
     let_go();
-    lock_drop(&lock, LOCK_RECORDER);
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }

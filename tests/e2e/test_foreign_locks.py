@@ -1,5 +1,6 @@
 """What the process's other code holds while it waits for a thread that allocates and frees is nothing that the thread
-has to wait for: neither the loader's lock nor what is held across fork."""
+has to wait for: neither the loader's lock nor what is held across fork. A fork waits for no thread that needs a lock
+which another handler holds, and a child has all locks."""
 
 import pytest
 from conftest import PROGRAMS
@@ -17,6 +18,27 @@ def test_so_may_that_of_a_library_that_is_preloaded_too(run, place):
     library = PROGRAMS / "libfork_handlers_library.so"
     result = run([PROGRAMS / "fork_handlers"], **{place: [library]})
     assert (result.code, result.out) == (0, "child 7\n" * 3 + "done\n"), result.err
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "vmm", "paddle"])
+@pytest.mark.parametrize("forks, threads", [(5, 0), (300, 3)])
+def test_an_allocator_may_hold_its_lock_across_fork(run, forks, threads, preset, place):
+    library = PROGRAMS / "libfork_malloc.so"
+    result = run([PROGRAMS / "forks_beside_threads", str(forks), str(threads)], env={"POOLCUDA_PRESET": preset}, **{place: [library]})
+    assert (result.code, result.out) == (0, f"{forks} children\n"), result.err
+
+
+@pytest.mark.parametrize("options", [{"POOLCUDA_CHECK": "1"}, {"POOLCUDA_TRACE": "/dev/null"}], ids=str)
+def test_so_it_may_under_check_and_while_recording(run, options):
+    result = run([PROGRAMS / "forks_beside_threads", "50", "2"], env=options, before=[PROGRAMS / "libfork_malloc.so"])
+    assert (result.code, result.out) == (0, "50 children\n"), result.err
+
+
+@pytest.mark.parametrize("preset, threads", [("default", 3), ("vmm", 4)])
+def test_a_child_that_is_forked_beside_threads_loads_libraries(run, preset, threads):
+    result = run([PROGRAMS / "forks_beside_threads", "600", str(threads)], env={"POOLCUDA_PRESET": preset})
+    assert (result.code, result.out) == (0, "600 children\n"), result.err
 
 
 HOSTS = [("", "driver"), ("-driver", "driver"), ("-runtime", "driver"), ("-runtime", "runtime")]

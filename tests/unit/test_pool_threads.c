@@ -323,7 +323,7 @@ static void a_forked_child_counts_from_zero(void **state) {
     for (int i = 0; i < 100; i++)
         alloc_and_free(&self);
     plain_alloc(&self);
-    pool_fork_prepare(pool);
+    pool_fork_prepare(pool, lock_take_at_last);
     pool_forget_after_fork(pool);
     stats_forget_after_fork();
     alloc(5 * KIB);
@@ -345,7 +345,7 @@ static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
     alloc_and_free(&self); /* so this thread's cache has the site's record to itself */
     for (int i = 0; i < 10; i++)
         worker_do(&other, alloc_and_free);
-    pool_fork_prepare(pool);
+    pool_fork_prepare(pool, lock_take_at_last);
     struct call_site key = site(1);
     const struct stats_site *figures = context_site(pool, LIST_FIRST(&pool->contexts), &key)->stats;
     uint64_t hits = stats_read(&figures->hits), bytes = stats_read(&figures->allocated_bytes);
