@@ -45,8 +45,8 @@ static unsigned changed_settings;
  * fork's handler: other handlers, which come later, may still hold locks of malloc's. */
 static struct pool *spare_pool;
 static struct check *spare_check;
-static bool spare_is_full;                  /* and so is the check */
-static int (*try_mutex)(pthread_mutex_t *); /* once there is a pool */
+static bool spare_is_full;                          /* and so is the check */
+static int (*_Atomic try_mutex)(pthread_mutex_t *); /* once there is a pool */
 
 /* Invariant: phase changes under start_lock alone; options are valid unless it is NEW. FORKED: in a
  * child of a process that was READY, which has not used CUDA itself. */
@@ -83,7 +83,8 @@ static _Thread_local struct {
 /* A thread that has the lock may be waiting for one of malloc's, which another handler of this fork
  * holds: so we wait but for a moment. */
 static bool take_soon(pthread_mutex_t *mutex, enum lock_rank rank) {
-    while (try_mutex(mutex)) {
+    int (*try)(pthread_mutex_t *) = try_mutex;
+    while (try(mutex)) {
         if (clock_ns(CLOCK_MONOTONIC) >= forking.until)
             return false;
         futex_pause();
