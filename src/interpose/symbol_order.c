@@ -33,7 +33,7 @@ static int read_loads(struct dl_phdr_info *info, size_t size, void *state) {
 }
 
 void symbol_order_begin(void) {
-    modules_iterate(read_loads, &loaded_at_start);
+    dl_iterate_phdr(read_loads, &loaded_at_start); /* no thread forks yet */
 }
 
 static bool visit(const struct module *module, void *state) {
