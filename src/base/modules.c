@@ -23,6 +23,7 @@ void modules_fork_parent(void) {
 }
 
 void modules_fork_child(void) {
+    pthread_mutex_unlock(&iterating); /* which fails, as its owner's number is the parent's */
     iterating = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 

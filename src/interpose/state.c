@@ -127,18 +127,16 @@ void state_fork_parent(void) {
     drop_if(forking.start, &start_lock, LOCK_START);
 }
 
-/* The child has the locks without the ranks, and those that it does not have are nobody's. */
+/* The child has what was taken; the rest is held by threads that it does not have. */
 static void drop_after_fork(void) {
     if (forking.recorder)
-        lock_check_drop(LOCK_RECORDER);
+        recorder_fork_parent();
     if (forking.pool)
         lock_check_drop(LOCK_POOL);
     if (forking.check)
         lock_check_drop(LOCK_CHECK);
-    if (forking.loader)
-        lock_check_drop(LOCK_LOADER);
-    if (forking.start)
-        lock_check_drop(LOCK_START);
+    drop_if(forking.loader, &loader_lock, LOCK_LOADER);
+    drop_if(forking.start, &start_lock, LOCK_START);
     loader_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
