@@ -5,7 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Recursive, as the loader's own is: a signal's handler may look while its thread does. */
+/* Without a rank: nothing is taken under it but the loader's. Recursive, as that is: a signal's
+ * handler may look while its thread does. */
 static pthread_mutex_t iterating = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void modules_iterate(int (*visit)(struct dl_phdr_info *info, size_t size, void *data), void *data) {

@@ -149,6 +149,7 @@ bool state_forget_after_fork(void) {
     struct check *check = state_check();
     bool whole = forking.start && forking.loader && forking.recorder && forking.pool == inherited &&
                  forking.check == check;
+    drop_after_fork();
     modules_fork_child();
     recorder_forget_after_fork();
     if (inherited)
@@ -165,7 +166,6 @@ bool state_forget_after_fork(void) {
         ask_forget_after_fork();
         atomic_store(&phase, whole ? PHASE_FORKED : PHASE_INERT);
     }
-    drop_after_fork();
     return inherited != NULL;
 }
 

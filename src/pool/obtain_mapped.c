@@ -20,12 +20,13 @@
  * docs/policies.md. */
 #include "base/by_pointer.h"
 #include "keep/region.h"
+#include "pool/mapped_growth.h"
 #include "pool/suballocation.h"
 #include "sources/mapped.h"
 
 #include <stdlib.h>
 
-enum { PAGE = ROUND_PAGE, SLACK = 64 << 20 };
+enum { PAGE = ROUND_PAGE };
 
 /* A request on its way to be a block. */
 struct growing {
@@ -67,7 +68,7 @@ static size_t most_of_request(const struct growing *growing) {
 
 /* What is claimed beyond a request at most. */
 static size_t most_of_growth(const struct device *device) {
-    return round_up(device->total / 8, PAGE) + SLACK + most_of_chunk(device);
+    return round_up(device->total / 8, PAGE) + MAPPED_SLACK + most_of_chunk(device);
 }
 
 /* --- the store's side. All below: lock held --- */
@@ -212,54 +213,11 @@ static struct pool_block *make_block(struct growing *growing) {
 
 /* --- how much --- */
 
-/* The most that has been in use, with the request. */
-static uint64_t most_used(const struct growing *growing) {
-    const struct device *device = growing->context->device;
-    uint64_t in_use = device->in_use + growing->request->bytes; /* of which the tail is a part */
-    in_use -= growing->tail ? growing->tail->requested : 0;
-    return in_use > device->peak_in_use ? in_use : device->peak_in_use;
-}
-
-/* What is asked for at least where idle pieces take what may be held beyond use: a share of what is
- * held, which grows with it. `scattered`: they take more than half of that. The next requests will
- * hardly fit them either, and so the share is larger. */
-static uint64_t least_growth(uint64_t held, bool scattered) {
-    enum { LEAST_SHARE = 8 };
-    double whole = (double)((uint64_t)(scattered ? 10 : 80) << 30);
-    uint64_t least = (uint64_t)((double)held * (double)held / whole);
-    return least < held / LEAST_SHARE ? least : held / LEAST_SHARE;
-}
-
-/* How much is asked for beyond what the request lacks, so that the next ones need not ask: what is
- * held then is about the most that the program has used, and a little. Where idle pieces take that
- * already, it is a share of what is held: so there never are very many chunks.
- * A small program's chunks are small. One that has asked for large blocks alone gets no more than
- * these; its first small request gets a little. The bound on idle memory, and a part of what the
- * device has left, are kept. Lock held. */
-static size_t growth(const struct growing *growing, size_t available) {
+/* What is in use with the request. Lock held. */
+static uint64_t in_use_with(const struct growing *growing) {
     lock_check_held(LOCK_POOL);
-    enum { LEFT = 32, FIRST = 4 << 20, FIRST_SMALL = 8 << 20 };
-    static const double steep = 256 << 20;
-    struct pool *pool = growing->pool;
-    struct mapped *mapped = growing->context->mapped;
-    const struct device *device = growing->context->device;
-    uint64_t held = device->held, room = idle_bound_room(pool, device);
-    uint64_t most = (uint64_t)((double)held * (double)held / steep) + FIRST;
-    uint64_t used = most_used(growing), beyond = used / 200 * 3 + SLACK, left = available / LEFT;
-    uint64_t held_anyway = held + round_up(growing->lacking, PAGE) - growing->lacking;
-    bool is_room = available > 2 * held; /* for larger chunks, each of which one block keeps */
-    uint64_t least = least_growth(held, is_room && held_anyway > used + beyond / 2);
-    uint64_t wanted = used + beyond;
-    wanted = wanted > held_anyway + least ? wanted - held_anyway : least;
-    wanted = wanted < most ? wanted : most;
-    if (!held)
-        wanted = PAGE;
-    if (!mapped->met_small)
-        wanted = wanted < FIRST_SMALL ? wanted : FIRST_SMALL;
-    mapped->met_small = mapped->met_small || growing->lacking < FIRST_SMALL;
-    wanted = wanted > growing->lacking ? wanted - growing->lacking : 0;
-    wanted = wanted < room ? wanted : room;
-    return (wanted < left ? wanted : left) / PAGE * PAGE;
+    uint64_t of_tail = growing->tail ? growing->tail->requested : 0; /* the request has it, too */
+    return growing->context->device->in_use + growing->request->bytes - of_tail;
 }
 
 /* How much is asked for beyond what the request lacks, where all chunks are whole pages. The bound
@@ -381,7 +339,10 @@ static void plan(struct growing *growing, size_t available) {
                    idle_bound_excess(pool, context->device, growing->lacking) > 0;
     if (no_room || (!growing->page && store->bytes - store->stranded >= growing->lacking))
         take_idle(growing, growing->lacking, false);
-    growing->more = no_room ? 0 : growing->page ? whole_pages(growing) : growth(growing, available);
+    growing->more = no_room         ? 0
+                    : growing->page ? whole_pages(growing)
+                                    : mapped_growth(pool, context, in_use_with(growing),
+                                                    growing->lacking, available);
     size_t needed = round_up(growing->lacking, PAGE);
     growing->more = growing->more < room - needed ? growing->more : room - needed;
     growing->claim.bytes =

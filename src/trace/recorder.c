@@ -386,4 +386,5 @@ void recorder_fork_parent(void) {
 /* The file's position is shared with the parent: nothing may be written. */
 void recorder_forget_after_fork(void) {
     let_go();
+    lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have had it */
 }

@@ -62,6 +62,12 @@ def test_a_child_forked_after_cuda_was_used_leaves_the_parent_alone(both):
     assert pooled.err == native.err
 
 
+def test_children_of_a_process_that_used_cuda_get_the_native_errors_however_often_they_fork(both):
+    native, pooled = both([PROGRAMS / "forks", "again"])
+    assert "child's child: " in native.out and "child 7" in native.out
+    assert pooled.err == native.err
+
+
 def test_a_child_that_does_not_use_cuda_reports_nothing(run):
     result = run(PROGRAMS / "forks", stats=False, env={"POOLCUDA_STATS": "1"})
     assert result.err.count("held from the driver") == 1

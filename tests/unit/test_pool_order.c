@@ -632,6 +632,7 @@ static void a_wait_for_one_stream_covers_what_lies_in_it_alone(void **state) {
     owe();
     assert_false(order_stream_covers(&order, A));
 }
+
 /* A thread that was cancelled in a call of the driver never leaves. */
 static void ends_of_a_context_wait_but_once_for_a_thread_that_ended_in_a_visit(void **state) {
     (void)state;
