@@ -1,31 +1,21 @@
 #include "base/modules.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 /* Without a rank: nothing is taken under it but the loader's. Recursive, as that is: a signal's
  * handler may look while its thread does. */
-static pthread_mutex_t iterating = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+pthread_mutex_t modules_iterating = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void modules_iterate(int (*visit)(struct dl_phdr_info *info, size_t size, void *data), void *data) {
-    pthread_mutex_lock(&iterating);
+    pthread_mutex_lock(&modules_iterating);
     dl_iterate_phdr(visit, data);
-    pthread_mutex_unlock(&iterating);
+    pthread_mutex_unlock(&modules_iterating);
 }
 
-void modules_fork_prepare(void) {
-    pthread_mutex_lock(&iterating);
-}
-
-void modules_fork_parent(void) {
-    pthread_mutex_unlock(&iterating);
-}
-
-void modules_fork_child(void) {
-    pthread_mutex_unlock(&iterating); /* which fails, as its owner's number is the parent's */
-    iterating = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+void modules_iterating_anew(void) {
+    modules_iterating = (pthread_mutex_t)PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 }
 
 static void copy_path(char *to, size_t size, const char *from) {

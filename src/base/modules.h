@@ -3,6 +3,7 @@
 #define POOLCUDA_BASE_MODULES_H
 
 #include <link.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,11 +36,11 @@ void modules_each(bool (*visit)(const struct module *module, void *state), void 
 /* Calls dl_iterate_phdr. */
 void modules_iterate(int (*visit)(struct dl_phdr_info *info, size_t size, void *data), void *data);
 
-/* No thread of ours is in dl_iterate_phdr while the process forks: the child would have the
- * loader's lock for ever, which glibc holds meanwhile and does not give back in a child. */
-void modules_fork_prepare(void);
-void modules_fork_parent(void);
-void modules_fork_child(void);
+/* So that no thread of ours is in dl_iterate_phdr while the process forks: the child would have the
+ * loader's lock for ever, which glibc holds meanwhile and does not give back in a child. Taken by
+ * nothing else. */
+extern pthread_mutex_t modules_iterating;
+void modules_iterating_anew(void); /* in the child */
 
 /* Copies the build id of a module that is loaded into id. Returns its size in bytes; 0: it has
  * none, or none that fits. */

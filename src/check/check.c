@@ -44,21 +44,6 @@ void check_destroy(struct check *check) {
     free(check);
 }
 
-bool check_fork_prepare(struct check *check, lock_taker *take) {
-    return take(&check->lock, LOCK_CHECK);
-}
-
-void check_fork_parent(struct check *check) {
-    check_unlock(check);
-}
-
-void check_forget_after_fork(struct check *check) {
-    forget_everything(check);
-    check->errors = check->leaked = check->leaked_bytes = 0;
-    lock_check_drop(LOCK_CHECK);
-    check->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
 /* --- allocations --- */
 
 /* Memory of `bytes` with a zone on both sides, in units in which the driver aligns. */

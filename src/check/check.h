@@ -13,7 +13,6 @@
 #define POOLCUDA_CHECK_CHECK_H
 
 #include "base/call_site.h"
-#include "base/fork_lock.h"
 #include "options/option_columns.h"
 #include "pool/pool.h"
 
@@ -82,11 +81,5 @@ void check_contexts_ended(struct check *check);
 
 /* Writes the summary at exit, without a CUDA call. Returns the number of errors reported. */
 uint64_t check_finish(struct check *check);
-
-/* The lock is held across fork, if it is taken. The child then forgets everything before it uses
- * the check again: not in its handler, as that calls malloc's functions. */
-bool check_fork_prepare(struct check *check, lock_taker *take);
-void check_fork_parent(struct check *check);
-void check_forget_after_fork(struct check *check);
 
 #endif

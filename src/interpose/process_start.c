@@ -1,7 +1,8 @@
 /* What the library does when it comes into a process, before all others: it has fork call it.
  *
- * Our locks are held across fork, so that the child inherits whole records (state.c: if they can be
- * had, as handlers that ran before may hold locks of malloc's).
+ * What the library has learnt of the process's modules is locked across fork, so that the child
+ * inherits it whole (state.c: if that can be had, as handlers that ran before may hold locks of
+ * malloc's). The pool it leaves to the parent.
  *
  * The program has handlers of its own, and may wait in them for a thread that is just allocating:
  * so ours is the last to prepare and the first to come afterwards. That is the one who registers

@@ -1,7 +1,6 @@
 #include "interpose/state.h"
 
 #include "base/clock.h"
-#include "base/fork_lock.h"
 #include "base/format.h"
 #include "base/futex.h"
 #include "base/modules.h"
@@ -24,6 +23,7 @@
 #include "trace/recorder.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -41,12 +41,7 @@ _Atomic(struct check *) state_the_check;
 /* Settings that were changed while there was no pool; under start_lock. */
 static struct pool_config changed;
 static unsigned changed_settings;
-/* In a forked child: the parent's, under start_lock. They are emptied when they are needed, not in
- * fork's handler: other handlers, which come later, may still hold locks of malloc's. */
-static struct pool *spare_pool;
-static struct check *spare_check;
-static bool spare_is_full;                          /* and so is the check */
-static int (*_Atomic try_mutex)(pthread_mutex_t *); /* once there is a pool */
+static struct pool *left; /* in a forked child: the parent's, for those who look for what is lost */
 
 /* Invariant: phase changes under start_lock alone; options are valid unless it is NEW. FORKED: in a
  * child of a process that was READY, which has not used CUDA itself. */
@@ -72,100 +67,83 @@ void state_say_once(const char *line) {
         say(line);
 }
 
-/* What the thread that forks has taken: the child has it, too. */
+/* The locks that a thread has taken to fork: the child has them, too. In a fork within a fork, by a
+ * signal's handler, they are the outer one's. */
 static _Thread_local struct {
-    uint64_t until;
-    struct pool *pool;
-    struct check *check;
-    bool start, loader, recorder;
+    int depth;
+    bool start, loader, iterating;
 } forking __attribute__((tls_model("initial-exec")));
+static int (*_Atomic try_mutex)(pthread_mutex_t *); /* once there is a pool */
 
 /* A thread that has the lock may be waiting for one of malloc's, which another handler of this fork
- * holds: so we wait but for a moment. */
-static bool take_soon(pthread_mutex_t *mutex, enum lock_rank rank) {
+ * holds, or may be this one itself: so we wait but for a moment. */
+static bool take_soon(pthread_mutex_t *mutex, uint64_t until) {
     int (*try)(pthread_mutex_t *) = try_mutex;
+    if (!try)
+        return !pthread_mutex_lock(mutex);
     while (try(mutex)) {
-        if (clock_ns(CLOCK_MONOTONIC) >= forking.until)
+        if (clock_ns(CLOCK_MONOTONIC) >= until)
             return false;
         futex_pause();
     }
-    lock_check_take(rank);
     return true;
 }
 
-static void drop_if(bool taken, pthread_mutex_t *mutex, enum lock_rank rank) {
-    if (!taken)
-        return;
-    lock_drop(mutex, rank);
+static void drop(bool *taken, pthread_mutex_t *mutex) {
+    if (*taken)
+        pthread_mutex_unlock(mutex);
+    *taken = false;
 }
 
+static void drop_taken(void) {
+    drop(&forking.iterating, &modules_iterating);
+    drop(&forking.loader, &loader_lock);
+    drop(&forking.start, &start_lock);
+}
+
+/* What the pool, its check and the recorder guard is not taken: a child uses nothing of it. */
 void state_fork_prepare(void) {
     static const uint64_t MOMENT_NS = 20 * 1000 * 1000;
-    lock_taker *take = try_mutex ? take_soon : lock_take_at_last;
-    forking.until = clock_ns(CLOCK_MONOTONIC) + MOMENT_NS;
-    forking.start = take(&start_lock, LOCK_START);
-    forking.loader = take(&loader_lock, LOCK_LOADER);
-    forking.check = state_check();
-    if (forking.check && !check_fork_prepare(forking.check, take))
-        forking.check = NULL;
-    forking.pool = atomic_load(&pool);
-    if (forking.pool && !pool_fork_prepare(forking.pool, take))
-        forking.pool = NULL;
-    forking.recorder = recorder_fork_prepare(take);
-    modules_fork_prepare();
+    if (forking.depth++)
+        return;
+    int saved = errno;
+    uint64_t until = clock_ns(CLOCK_MONOTONIC) + MOMENT_NS;
+    forking.start = take_soon(&start_lock, until);
+    forking.loader = take_soon(&loader_lock, until);
+    forking.iterating = take_soon(&modules_iterating, until);
+    errno = saved;
 }
 
 void state_fork_parent(void) {
-    modules_fork_parent();
-    if (forking.recorder)
-        recorder_fork_parent();
-    if (forking.pool)
-        pool_fork_parent(forking.pool);
-    if (forking.check)
-        check_fork_parent(forking.check);
-    drop_if(forking.loader, &loader_lock, LOCK_LOADER);
-    drop_if(forking.start, &start_lock, LOCK_START);
+    if (--forking.depth == 0)
+        drop_taken();
 }
 
-/* The child has what was taken; the rest is held by threads that it does not have. */
-static void drop_after_fork(void) {
-    if (forking.recorder)
-        recorder_fork_parent();
-    if (forking.pool)
-        lock_check_drop(LOCK_POOL);
-    if (forking.check)
-        lock_check_drop(LOCK_CHECK);
-    drop_if(forking.loader, &loader_lock, LOCK_LOADER);
-    drop_if(forking.start, &start_lock, LOCK_START);
-    loader_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-    start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
-/* Where a lock was not taken, what it guards may be half written, and nothing of it is used again:
- * the child goes without a pool. It loses nothing by that. Another thread was in the pool, so CUDA
- * was in use, and a child that is forked then cannot use it. */
+/* Where a lock was not taken, what it guards may be half written, and the child goes without a
+ * pool. It loses nothing by that: another thread was in the library, so CUDA was in use, and a
+ * child that is forked then cannot use it. */
 bool state_forget_after_fork(void) {
     struct pool *inherited = atomic_load(&pool);
-    struct check *check = state_check();
-    bool whole = forking.start && forking.loader && forking.recorder && forking.pool == inherited &&
-                 forking.check == check;
-    drop_after_fork();
-    modules_fork_child();
+    bool whole = forking.start && forking.loader;
+    forking.depth--;
+    drop_taken();
+    loader_lock = start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    modules_iterating_anew();
     recorder_forget_after_fork();
-    if (inherited)
-        pool_forget_threads();
-    if (inherited || !whole) { /* else what was put aside before stays so */
-        spare_pool = whole ? inherited : NULL;
-        spare_check = whole ? check : NULL;
-        spare_is_full = spare_pool;
+    if (inherited) {
+        pool_leave_after_fork(inherited, &changed);
+        changed_settings = ~0U;
+        left = inherited;
     }
     publish(NULL);
     atomic_store(&state_the_check, NULL);
     if (atomic_load(&phase) == PHASE_READY) {
         stats_forget_after_fork();
         ask_forget_after_fork();
-        atomic_store(&phase, whole ? PHASE_FORKED : PHASE_INERT);
+        atomic_store(&phase, PHASE_FORKED);
     }
+    if (!whole)
+        atomic_store(&phase, PHASE_INERT);
     return inherited != NULL;
 }
 
@@ -256,21 +234,6 @@ bool state_checks_launches(void) {
     return state_checks() && options.check == CHECK_WORD_SYNC;
 }
 
-/* What a forked child may use again; NULL: nothing. LOCK_START held. */
-static struct pool *emptied_spare(void) {
-    lock_check_held(LOCK_START);
-    if (spare_is_full && spare_check) {
-        lock_check_take(LOCK_CHECK);
-        check_forget_after_fork(spare_check);
-    }
-    if (spare_is_full) {
-        lock_check_take(LOCK_POOL);
-        pool_forget_after_fork(spare_pool);
-    }
-    spare_is_full = false;
-    return spare_pool;
-}
-
 /* Under start_lock. Each free of the program's waits by itself, as what it frees is then looked at.
  */
 static void create_check(struct pool *created) {
@@ -282,9 +245,6 @@ static void create_check(struct pool *created) {
         .after_launches = options.check == CHECK_WORD_SYNC,
         .say = say,
     };
-    if (spare_check)
-        atomic_store(&state_the_check, spare_check);
-    spare_check = NULL;
     if (options.check && created && !state_check())
         atomic_store(&state_the_check, check_create(&config, created, &driver));
 }
@@ -321,9 +281,7 @@ static struct pool *create(void) {
     try_mutex = try;
     if (!created) {
         driver = entries;
-        created = emptied_spare();
-        if (!created)
-            created = pool_create(&config, &driver);
+        created = pool_create(&config, &driver);
         if (created)
             pool_set_config(created, &changed, changed_settings);
         changed_settings = 0;
@@ -361,8 +319,6 @@ bool state_get_config(struct pool_config *config) {
         return false;
     lock_take(&start_lock, LOCK_START);
     struct pool *current = atomic_load(&pool);
-    if (!current)
-        current = emptied_spare();
     if (current)
         pool_get_config(current, config);
     else

@@ -117,7 +117,7 @@ struct order {
 };
 
 void order_init(struct order *order, const struct driver *driver);
-/* Forgets everything and makes no CUDA call: in a forked child, and at the end of a pool. */
+/* Forgets everything and makes no CUDA call: at the end of a pool. */
 void order_forget(struct order *order);
 
 /* A context, its beginning (again and again, as it is met) and its end. device: whose primary one

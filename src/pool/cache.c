@@ -16,7 +16,7 @@ _Thread_local struct cache_mine cache_mine;
 static _Thread_local struct cache_mine others[MINE] __attribute__((tls_model("initial-exec")));
 
 static atomic_flag spares_lock = ATOMIC_FLAG_INIT;
-static struct cache *spares;
+static struct cache *_Atomic spares; /* of pools that have ended; else the lock is not taken */
 
 /* Where the thread's cache of that key is or would be. */
 static struct cache_mine *place_of(uintptr_t key) {
@@ -48,11 +48,13 @@ void cache_give_back(struct cache *cache) {
 }
 
 static struct cache *new_cache(void) {
-    spares_take();
-    struct cache *cache = spares;
-    if (cache)
-        spares = cache->next_spare;
-    spares_drop();
+    struct cache *cache = NULL;
+    if (spares) {
+        spares_take();
+        cache = spares;
+        spares = cache ? cache->next_spare : NULL;
+        spares_drop();
+    }
     if (cache)
         return cache;
     void *memory = calloc(1, sizeof *cache + _Alignof(struct cache));

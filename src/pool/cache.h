@@ -64,8 +64,7 @@ struct pool_block *cache_give_spares(const struct pool *pool);
 bool cache_is_asking(const struct pool *pool);
 /* Ends the caches of a context that ends. */
 void cache_close(struct pool *pool, struct context *context);
-/* The pool is at its end, or a forked child's: nobody looks at its blocks again, and the stats may
- * be another process's. */
+/* The pool is at its end: nobody looks at its blocks again. */
 void cache_forget(struct pool *pool);
 
 #endif

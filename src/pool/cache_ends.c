@@ -1,5 +1,4 @@
-/* The end of threads' caches: with their context, their pool, or the process that a child was
- * forked from. */
+/* The end of threads' caches: with their context or their pool. */
 #include "pool/cache_stopped.h"
 
 #include <string.h>

@@ -1,10 +1,11 @@
 /* The end of a pool, and what a fork of the process leaves of it. */
+#include "pool/cache_stopped.h"
 #include "pool/inside.h"
 #include "pool/internal.h"
 
 #include <stdlib.h>
 
-/* Called with the lock held, or by a forked child that has inherited it so. */
+/* Lock held. */
 static void drop_everything(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     cache_forget(pool);
@@ -15,7 +16,7 @@ static void drop_everything(struct pool *pool) {
     LIST_FOREACH (context, &pool->contexts, link)
         context->ended = true;
     fence_forget_streams(pool);
-    pool->ends_under_way = 0; /* of threads that a child does not have */
+    pool->ends_under_way = 0;
     LIST_FOREACH (context, &pool->contexts, link)
         fence_forget(context);
     ended_contexts_forget(pool);
@@ -63,30 +64,13 @@ void pool_destroy(struct pool *pool) {
     free(pool);
 }
 
-bool pool_fork_prepare(struct pool *pool, lock_taker *take) {
-    bool taken = take(&pool->lock, LOCK_POOL);
-    if (taken)
-        pool->follower.stop(pool);
-    return taken;
-}
-
-void pool_fork_parent(struct pool *pool) {
-    pool_unlock(pool);
-}
-
-void pool_forget_threads(void) {
+/* A signal's handler may have forked in the middle of a call, which then goes on in the child: it
+ * finds no lock taken by a thread that is not there. */
+void pool_leave_after_fork(struct pool *pool, struct pool_config *config) {
+    *config = pool->config;
     inside_forget();
     atomic_store(&order_word, 0);
-}
-
-void pool_forget_after_fork(struct pool *pool) {
-    drop_everything(pool);
-    atomic_store(&pool->captures, 0);
-    atomic_store(&pool->begun, 0);
-    atomic_store(&pool->close_turn, false);
-    pool->gate_lost = 0;
-    atomic_store(&pool->gate_users, 0);
-    atomic_store(&pool->resume_waiters, 0);
-    lock_check_drop(LOCK_POOL);
-    pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pool->order.lock = pool->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    for (int i = 0; i < pool->active_count; i++)
+        cache_unlock(pool->active[i]);
 }

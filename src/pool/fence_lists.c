@@ -287,7 +287,7 @@ void fence_forget_streams(struct pool *pool) {
     pool->blocking_streams = 0;
     atomic_store(&pool->per_thread_used, false);
     atomic_store(&pool_per_thread_wanted, !pool->driver->ctx_record_event);
-    pool->fences_recording = 0; /* by threads that a forked child does not have */
+    pool->fences_recording = 0;
 }
 
 void fence_streams_ended(struct pool *pool, struct context *context) {

@@ -51,7 +51,6 @@
 #define POOLCUDA_POOL_POOL_H
 
 #include "base/call_site.h"
-#include "base/fork_lock.h"
 #include "blocks/kind.h"
 #include "counters/stats.h"
 #include "driver/driver.h"
@@ -427,13 +426,9 @@ void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,
                              CUstream stream); /* work there would be part of it */
 
-/* The lock is held across fork, so that the child inherits sound records. False: it was not taken,
- * and the child must not use the pool. In its handler the child forgets the parent's threads,
- * without a call of malloc's. Before it uses the pool it forgets every block, and frees none: the
- * parent owns them. */
-bool pool_fork_prepare(struct pool *pool, lock_taker *take);
-void pool_fork_parent(struct pool *pool);
-void pool_forget_threads(void);
-void pool_forget_after_fork(struct pool *pool);
+/* In a forked child's handler: the pool and its blocks are the parent's. Whoever it was forked
+ * from, in whatever they were, the child makes a pool of its own, with these settings, and leaves
+ * this one as it is. Makes no call of malloc's: another handler may yet hold locks of these. */
+void pool_leave_after_fork(struct pool *pool, struct pool_config *config);
 
 #endif

@@ -79,6 +79,6 @@ bool wait_is_reached(const struct pool *pool, const struct context *context);
 bool wait_would_last(struct pool *pool, struct context *context);
 /* Makes an owed wait before `call`. False: not now, a stream is being captured. Lock not held. */
 bool wait_try_pay(struct pool *pool, const char *call);
-void wait_forget(struct pool *pool); /* everything, in a forked child and at the end of a test */
+void wait_forget(struct pool *pool); /* everything, at the pool's end */
 
 #endif

@@ -375,14 +375,6 @@ void recorder_finish(void) {
     lock_drop(&lock, LOCK_RECORDER);
 }
 
-bool recorder_fork_prepare(lock_taker *take) {
-    return take(&lock, LOCK_RECORDER);
-}
-
-void recorder_fork_parent(void) {
-    lock_drop(&lock, LOCK_RECORDER);
-}
-
 /* The file's position is shared with the parent: nothing may be written. */
 void recorder_forget_after_fork(void) {
     let_go();

@@ -12,7 +12,6 @@
 #define POOLCUDA_TRACE_RECORDER_H
 
 #include "base/call_site.h"
-#include "base/fork_lock.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -46,11 +45,8 @@ void recorder_free_failed(uint64_t event, uint64_t pointer);
 /* To be called at exit: writes what is left and the end. Nothing is recorded from then on. */
 void recorder_finish(void);
 
-/* The lock is held across fork, if it is taken: _parent gives it back, in the child as well. The
- * child then lets go of the parent's file and records nothing unless recorder_open is called again.
- */
-bool recorder_fork_prepare(lock_taker *take);
-void recorder_fork_parent(void);
+/* In a forked child: lets go of the parent's file. Nothing is recorded unless recorder_open is
+ * called again. */
 void recorder_forget_after_fork(void);
 
 #endif

@@ -22,7 +22,7 @@ def test_so_may_that_of_a_library_that_is_preloaded_too(run, place):
 
 @pytest.mark.parametrize("place", ["before", "after"])
 @pytest.mark.parametrize("preset", ["default", "bfc", "vmm", "paddle"])
-@pytest.mark.parametrize("forks, threads", [(5, 0), (300, 3)])
+@pytest.mark.parametrize("forks, threads", [(700, 0), (300, 3)])
 def test_an_allocator_may_hold_its_lock_across_fork(run, forks, threads, preset, place):
     library = PROGRAMS / "libfork_malloc.so"
     result = run([PROGRAMS / "forks_beside_threads", str(forks), str(threads)], env={"POOLCUDA_PRESET": preset}, **{place: [library]})
@@ -39,6 +39,18 @@ def test_so_it_may_under_check_and_while_recording(run, options):
 def test_a_child_that_is_forked_beside_threads_loads_libraries(run, preset, threads):
     result = run([PROGRAMS / "forks_beside_threads", "600", str(threads)], env={"POOLCUDA_PRESET": preset})
     assert (result.code, result.out) == (0, "600 children\n"), result.err
+
+
+def test_an_allocator_may_hold_its_lock_across_fork_while_a_thread_goes_through_the_modules(run):
+    result = run([PROGRAMS / "forks_beside_threads", "300", "2", "walk"], before=[PROGRAMS / "libfork_malloc.so"])
+    assert (result.code, result.out) == (0, "300 children\n"), result.err
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "vmm", "paddle"])
+def test_a_call_that_a_handler_forks_in_goes_on_in_the_child(both, preset, mode):
+    native, _ = both([PROGRAMS / "forks_in_handler", "60"], env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode})
+    assert native.out == "60 children\n"
 
 
 HOSTS = [("", "driver"), ("-driver", "driver"), ("-runtime", "driver"), ("-runtime", "runtime")]

@@ -12,6 +12,7 @@
 // clang-format on
 
 #include "fake_driver.h"
+#include "peers/own_open.h"
 #include "pool/internal.h"
 
 enum { KIB = 1 << 10, MIB = 1 << 20 };
@@ -40,6 +41,15 @@ static inline int stop(void **state) {
     pool_destroy(pool);
     fake_reset(0);
     return 0;
+}
+
+/* As in a forked child, which leaves the pool to its parent and makes another. */
+static inline void go_on_as_child(void) {
+    struct pool_config config;
+    pool_leave_after_fork(pool, &config);
+    stats_forget_after_fork();
+    pool = pool_create(&config, fake_driver());
+    assert_non_null(pool);
 }
 
 static inline struct call_site site(uintptr_t number) {

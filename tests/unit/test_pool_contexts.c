@@ -551,9 +551,7 @@ static void a_forked_child_forgets_everything_and_frees_nothing(void **state) {
     CUdeviceptr live = alloc(1000), idle = alloc(5000);
     release(idle);
     int frees = fake.frees;
-    pool_fork_prepare(pool, lock_take_at_last);
-    pool_forget_after_fork(pool);
-    stats_forget_after_fork();
+    go_on_as_child();
     assert_true(pool_is_valid(pool));
     assert_int_equal(fake.frees, frees);
     assert_int_not_equal(alloc(5000), idle);

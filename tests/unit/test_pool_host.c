@@ -291,9 +291,7 @@ static void it_can_be_left_to_the_driver(void **state) {
 static void a_fork_forgets_it(void **state) {
     (void)state;
     void *memory = alloc_host(MIB, 0);
-    pool_fork_prepare(pool, lock_take_at_last);
-    pool_forget_after_fork(pool);
-    stats_forget_after_fork();
+    go_on_as_child();
     assert_true(pool_is_valid(pool));
     release_host(memory); /* by the driver */
     assert_int_equal(fake.host_frees, 1);

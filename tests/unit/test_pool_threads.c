@@ -323,9 +323,7 @@ static void a_forked_child_counts_from_zero(void **state) {
     for (int i = 0; i < 100; i++)
         alloc_and_free(&self);
     plain_alloc(&self);
-    pool_fork_prepare(pool, lock_take_at_last);
-    pool_forget_after_fork(pool);
-    stats_forget_after_fork();
+    go_on_as_child();
     alloc(5 * KIB);
     assert_int_equal(stats_get(STATS_in_use_bytes), 5 * KIB);
     assert_int_equal(stats_get(STATS_live_blocks), 1);
@@ -345,11 +343,11 @@ static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
     alloc_and_free(&self); /* so this thread's cache has the site's record to itself */
     for (int i = 0; i < 10; i++)
         worker_do(&other, alloc_and_free);
-    pool_fork_prepare(pool, lock_take_at_last);
     struct call_site key = site(1);
     const struct stats_site *figures = context_site(pool, LIST_FIRST(&pool->contexts), &key)->stats;
     uint64_t hits = stats_read(&figures->hits), bytes = stats_read(&figures->allocated_bytes);
-    pool_forget_after_fork(pool);
+    struct pool_config config;
+    pool_leave_after_fork(pool, &config);
     assert_int_equal(stats_read(&figures->hits), hits);
     assert_int_equal(stats_read(&figures->allocated_bytes), bytes);
     stats_forget_after_fork();

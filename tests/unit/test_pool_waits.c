@@ -244,9 +244,7 @@ static void a_forked_child_has_given_no_address(void **state) {
     (void)state;
     start_reaching(POOL_FREE_AUTO, POOL_PAGEABLE_LOOK, false);
     pool_host_address_given(pool);
-    pool_fork_prepare(pool, lock_take_at_last);
-    pool_forget_after_fork(pool);
-    stats_forget_after_fork();
+    go_on_as_child();
     assert_int_equal(pool_awaits_host_addresses(pool), POOL_AWAITS_THE_FIRST);
 }
 
