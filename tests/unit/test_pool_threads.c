@@ -352,6 +352,7 @@ static void a_forked_child_leaves_its_parents_figures_alone(void **state) {
     assert_int_equal(stats_read(&figures->allocated_bytes), bytes);
     stats_forget_after_fork();
     stats_open(NULL, false, NULL);
+    pool = pool_create(&config, fake_driver());
     worker_do(&other, NULL);
 }
 
