@@ -32,7 +32,7 @@ static int small_number(const char *text) {
 }
 
 int output_file_rank(void) {
-    static const char *const names[] = {
+    static const char names[][24] = {
         "PMIX_RANK",            /* OpenMPI 5, PMIx, Slurm with --mpi=pmix */
         "OMPI_COMM_WORLD_RANK", /* OpenMPI */
         "PMI_RANK",             /* MPICH, Intel MPI, Cray */
@@ -54,11 +54,11 @@ int output_file_rank(void) {
 
 /* JOB_ID may be anything, but where Grid Engine has set its own variable too. */
 void output_file_job(char *job, size_t job_size, char *step, size_t step_size) {
-    static const char *const names[][2] = {{"SLURM_JOB_ID", "SLURM_STEP_ID"},
-                                           {"PBS_JOBID", "PALS_APID"},
-                                           {"LSB_JOBID", "LS_JSM_STEPID"},
-                                           {"FLUX_JOB_ID", "FLUX_SUBID"},
-                                           {"JOB_ID", "SGE_TASK_ID"}};
+    static const char names[][2][16] = {{"SLURM_JOB_ID", "SLURM_STEP_ID"},
+                                        {"PBS_JOBID", "PALS_APID"},
+                                        {"LSB_JOBID", "LS_JSM_STEPID"},
+                                        {"FLUX_JOB_ID", "FLUX_SUBID"},
+                                        {"JOB_ID", "SGE_TASK_ID"}};
     const char *found = NULL, *part = NULL;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !found; i++) {
         part = variable(names[i][1], strlen(names[i][1]));

@@ -84,11 +84,10 @@ void own_page_forget(void) {
     memset(early_shards, 0, sizeof early_shards);
     memset(&own_early_device, 0, sizeof own_early_device);
     memset(&own_use, 0, sizeof own_use);
-    /* A call that a signal's handler has interrupted to fork still counts there. */
-    if (own_page)
-        (void)mmap(own_page, sizeof *own_page, PROT_READ | PROT_WRITE,
-                   MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    own_page = NULL;
+    /* A call that a signal's handler has interrupted to fork still counts in what it has found. */
+    if (own_page && mmap(own_page, sizeof *own_page, PROT_READ | PROT_WRITE,
+                         MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+        own_page = NULL; /* for it is the parent's still */
 }
 
 void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values) {

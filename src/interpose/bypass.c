@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static const char *const watched[] = {
+static const char watched[][20] = {
     "dlsym", "cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAlloc_v2", "cuMemFree_v2",
 };
 

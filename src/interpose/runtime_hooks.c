@@ -122,7 +122,7 @@ static struct binding *find_binding(uintptr_t address) {
 /* Looks the functions up without the lock, and without the loader where there is no choice: a
  * thread may have its lock that runs a module's constructor and waits for ours. */
 static struct binding *bind_caller(uintptr_t return_address) {
-    static const char *const names[] = {
+    static const char names[][32] = {
 #define RUNTIME_NAME(name, parameters, arguments) #name,
         RUNTIME_NAMES(RUNTIME_NAME)
 #undef RUNTIME_NAME

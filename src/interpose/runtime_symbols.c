@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static const char *const names[] = {
+/* Not pointers: the loader would relocate each in every program that we are preloaded into. */
+static const char names[][32] = {
     "cudaMalloc",
     "cudaMallocPitch",
     "cudaMalloc3D",

@@ -52,6 +52,18 @@ HIDDEN int memcmp(const void *one, const void *other, size_t size) {
     return 0;
 }
 
+static int lower(char letter) {
+    return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
+}
+
+/* Of ASCII's letters, whatever the locale. */
+HIDDEN int strncasecmp(const char *one, const char *other, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if (lower(one[i]) != lower(other[i]) || !one[i])
+            return lower(one[i]) - lower(other[i]);
+    return 0;
+}
+
 HIDDEN void *memmove(void *to, const void *from, size_t size) {
     if ((uintptr_t)to <= (uintptr_t)from)
         return memcpy(to, from, size);

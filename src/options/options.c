@@ -70,8 +70,8 @@ static bool same_word(const char *text, const char *word) {
 }
 
 static bool read_bool(const char *text, bool *value) {
-    static const char *const yes[] = {"1", "yes", "on", "true"};
-    static const char *const no[] = {"0", "no", "off", "false"};
+    static const char yes[][5] = {"1", "yes", "on", "true"};
+    static const char no[][6] = {"0", "no", "off", "false"};
     for (size_t i = 0; i < sizeof yes / sizeof yes[0]; i++) {
         if (same_word(text, yes[i]) || same_word(text, no[i])) {
             *value = same_word(text, yes[i]);

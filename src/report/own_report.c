@@ -125,8 +125,13 @@ static bool may_report_later(void) {
     return kind == PAGE_FILE_REGULAR || output_file_may_write_later(file);
 }
 
+/* A forked child has a page before it has opened one: nobody reads that. */
+static bool has_opened_page(void) {
+    return own_page && own_use.process == getpid();
+}
+
 void stats_shut_in(enum stats_form form) {
-    if (!own_page)
+    if (!has_opened_page())
         return;
     stats_now();
     if (!may_report_later())
@@ -136,7 +141,7 @@ void stats_shut_in(enum stats_form form) {
 }
 
 void stats_finish(enum stats_form form) {
-    if (!own_page || getpid() != own_use.process)
+    if (!has_opened_page())
         return;
     stats_now();
     own_page->finished = 1;

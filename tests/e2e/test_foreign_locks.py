@@ -53,6 +53,11 @@ def test_a_call_that_a_handler_forks_in_goes_on_in_the_child(both, preset, mode)
     assert native.out == "60 children\n"
 
 
+def test_a_handler_that_forks_in_the_midst_of_a_walk_through_the_modules_leaves_the_child_the_loader(both):
+    native, _ = both([PROGRAMS / "forks_in_handler", "60"], before=[PROGRAMS / "libsignalled_walk.so"])
+    assert native.out == "60 children\n"
+
+
 HOSTS = [("", "driver"), ("-driver", "driver"), ("-runtime", "driver"), ("-runtime", "runtime")]
 
 
