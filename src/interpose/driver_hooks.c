@@ -215,7 +215,7 @@ static struct pool *context_ending(CUcontext context, const char *call) {
         struct pool *pool = context_ending(context, #name);                                        \
         CUresult result = REAL(name)(context);                                                     \
         if (pool)                                                                                  \
-            pool_end_is_over(pool);                                                                \
+            pool_end_is_over(pool, result == CUDA_SUCCESS);                                        \
         return result;                                                                             \
     }
 CONTEXT_HOOK(cuCtxDestroy)
@@ -240,7 +240,7 @@ CONTEXT_HOOK(cuCtxDetach)
         }                                                                                          \
         CUresult result = REAL(name)(device);                                                      \
         if (pool)                                                                                  \
-            pool_end_is_over(pool);                                                                \
+            pool_end_is_over(pool, result == CUDA_SUCCESS);                                        \
         return result;                                                                             \
     }
 RESET_HOOK(cuDevicePrimaryCtxReset)
@@ -263,7 +263,7 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
         pool_primary_releasing(pool, device);                                                      \
         CUresult result = REAL(name)(device);                                                      \
         pool_primary_released(pool, device);                                                       \
-        pool_end_is_over(pool);                                                                    \
+        pool_end_is_over(pool, result == CUDA_SUCCESS);                                            \
         if (state_check())                                                                         \
             check_contexts_ended(state_check());                                                   \
         state_end_call();                                                                          \
@@ -300,6 +300,6 @@ CUresult hook_cuGreenCtxDestroy(void *green_context) {
         pool = green_ending(context);
     CUresult result = REAL(cuGreenCtxDestroy)(green_context);
     if (pool)
-        pool_end_is_over(pool);
+        pool_end_is_over(pool, result == CUDA_SUCCESS);
     return result;
 }

@@ -80,7 +80,8 @@ struct device {
     struct stats_device *stats;
     uint32_t samples;
     uint64_t interval, changes, noted, noted_held, mapped_held;
-    struct address_index index; /* of its blocks, if the pool is indexed */
+    struct address_index index;  /* of its blocks, if the pool is indexed */
+    struct pool_block *stranded; /* stranded.c: a list */
     _Atomic uint64_t
         renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
     TAILQ_ENTRY(device) link;

@@ -71,16 +71,30 @@ static void await_unvisited(struct pool *pool, struct device *device) {
 /* The free of a block waits in another thread, which holds its record and could free nothing of the
  * context afterwards: what the record named is given to the driver with a record of its own, and
  * that free is then one of nothing. Without host memory it is lost. Lock held. */
-static void take_over(struct pool *pool, struct release_list *releases, struct pool_block *block) {
+static struct pool_block *take_over(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     ledger_remove(pool, block);
     struct pool_block *taken = ledger_add(pool, block->context, block->site, block->pointer,
                                           block->size, block->requested);
-    if (!taken)
-        return;
-    taken->in_driver_pool = true;
-    block->pointer = 0;
-    release_list_add(pool, releases, taken);
+    if (taken) {
+        taken->in_driver_pool = true;
+        block->pointer = 0;
+    }
+    return taken;
+}
+
+/* The block lies in a memory pool of the driver's, which has not freed it with the context, or will
+ * not. Lock held. */
+static void outlive(struct pool *pool, struct release_list *releases, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    if (block->state == BLOCK_WAITING)
+        block = take_over(pool, block);
+    if (block && releases) {
+        release_list_add(pool, releases, block);
+    } else if (block) {
+        ledger_remove(pool, block);
+        stranded_keep(pool, block);
+    }
 }
 
 /* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
@@ -111,8 +125,8 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
             ledger_take_out(pool, block);
         if (releases && goes_with_context(block)) {
             release_list_add(pool, releases, block);
-        } else if (releases && block->in_driver_pool && !PLANTED(waiting_forgotten)) {
-            take_over(pool, releases, block);
+        } else if (block->in_driver_pool && !PLANTED(waiting_forgotten)) {
+            outlive(pool, releases, block);
         } else {
             leaves = leaves || idle;
             ledger_remove(pool, block);
@@ -150,15 +164,19 @@ static bool wait_at_end(struct pool *pool) {
     return waited;
 }
 
-/* Gives back what an ended context had. Lock not held. */
-static void give_back(struct pool *pool, const struct context *context, struct mapped *mapped,
-                      struct driver_pool *async, struct release_list *releases) {
+/* Gives back what an ended context had. Returns what has to stay mapped until the driver has ended
+ * the context: its work cannot be waited for, as while a capture is under way, or once another
+ * thread has had it ended. Lock not held. */
+static struct mapped *give_back(struct pool *pool, const struct context *context,
+                                struct mapped *mapped, struct driver_pool *async,
+                                struct release_list *releases) {
     lock_check_none();
     struct context_push visit;
     bool visiting =
         (releases->count || mapped) && context_push_ending(pool, context->handle, &visit);
     bool over = (mapped || async) && visiting && wait_at_end(pool);
-    if (over || context->broken) /* else pages are lost rather than taken from under a kernel */
+    bool stays = mapped && !over && !context->broken;
+    if (!stays)
         mapped_release(pool->driver, mapped);
     pool_lock(pool);
     release_list_give_back(pool, releases);
@@ -166,6 +184,7 @@ static void give_back(struct pool *pool, const struct context *context, struct m
     driver_pool_end(pool->driver, async, false);
     if (visiting)
         context_pop(pool, &visit);
+    return stays ? mapped : NULL;
 }
 
 /* Lock held on entry and return, not in between. */
@@ -179,11 +198,12 @@ static void end_and_release(struct pool *pool, struct context *context) {
     releases.device->releasing++; /* counts what is mapped, and the driver's pool */
     releases.device->ending++;
     pool_unlock(pool);
-    give_back(pool, context, mapped, async, &releases);
+    mapped = give_back(pool, context, mapped, async, &releases);
     pool_lock(pool);
     releases.device->ending--;
     pool_count_released(pool, releases.device, 1);
     context_destroy_sites(context);
+    context->mapped = mapped;
 }
 
 /* The driver has freed its memory. Lock held on entry and return, not in between. */
@@ -200,13 +220,13 @@ static void end_and_forget(struct pool *pool, struct context *context) {
     pool_lock(pool);
 }
 
-/* Frees those that are leaving; ones whose memory the driver is about to free, or whose events
- * stand in others' fences, wait for another turn. */
+/* Frees those that are leaving; ones whose memory the driver is about to free, or that is mapped
+ * yet, or whose events stand in others' fences, wait for another turn. */
 static void free_leaving(struct pool *pool) {
     struct context *context;
     while ((context = LIST_FIRST(&pool->leaving))) {
         LIST_REMOVE(context, link);
-        if (context->left || fence_refers_to(pool, context))
+        if (context->left || context->mapped || fence_refers_to(pool, context))
             LIST_INSERT_HEAD(&pool->ended, context, link);
         else
             free(context);
@@ -236,6 +256,7 @@ void ended_contexts_forget(struct pool *pool) {
     struct context *context;
     while ((context = LIST_FIRST(&pool->leaving)) || (context = LIST_FIRST(&pool->ended))) {
         LIST_REMOVE(context, link);
+        mapped_destroy(context->mapped);
         free(context);
     }
 }
@@ -413,7 +434,38 @@ static void count_freed(struct pool *pool, struct context_list *contexts) {
     }
 }
 
-void pool_end_is_over(struct pool *pool) {
+/* Lock held. */
+static struct mapped *take_mapped_of(struct context_list *contexts) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    struct mapped *mapped = NULL;
+    LIST_FOREACH (context, contexts, link)
+        if (context->mapped && context->ended_by == thread_number())
+            break;
+    if (context) {
+        mapped = context->mapped;
+        context->mapped = NULL;
+    }
+    return mapped;
+}
+
+/* What an end of this thread's has left mapped. NULL: nothing more. */
+static struct mapped *take_mapped(struct pool *pool) {
+    pool_lock(pool);
+    struct mapped *mapped = take_mapped_of(&pool->ended);
+    mapped = mapped ? mapped : take_mapped_of(&pool->leaving);
+    pool_unlock(pool);
+    return mapped;
+}
+
+void pool_end_is_over(struct pool *pool, bool ended) {
+    struct mapped *mapped;
+    while (own_ends.count == 1 && (mapped = take_mapped(pool))) {
+        if (ended)
+            mapped_release(pool->driver, mapped);
+        else
+            mapped_destroy(mapped); /* pages are lost rather than taken from under a kernel */
+    }
     pool_lock(pool);
     count_freed(pool, &pool->ended);
     count_freed(pool, &pool->leaving);

@@ -3,7 +3,11 @@
 
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
     lock_check_held(LOCK_POOL);
-    if (block->context->ended || !ledger_insert(pool, block)) {
+    if (block->context->ended) {
+        stranded_keep(pool, block);
+        return;
+    }
+    if (!ledger_insert(pool, block)) {
         ledger_recycle(pool, block);
         return;
     }

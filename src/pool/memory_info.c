@@ -47,12 +47,12 @@ static uint64_t with_idle(struct pool *pool, const struct device *device, uint64
 
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
     size_t available = 0, total = 0;
+    refresh(pool);
     CUresult result = pool->driver->mem_get_info(&available, &total);
     if (result != CUDA_SUCCESS)
         return result;
     uint64_t own = ask_driver_itself(pool->driver);
     CUdevice ordinal;
-    refresh(pool);
     if (pool->driver->ctx_get_device(&ordinal) == CUDA_SUCCESS) {
         pool_lock(pool);
         struct device *device = context_find_device(pool, ordinal);

@@ -187,6 +187,7 @@ BY_POINTER static void refresh(struct pool *pool, struct context *context) {
     pool_unlock(pool);
     int cancelling = uncancelled_begins(pool);
     if (begin(pool, context, &async)) {
+        stranded_free(pool, context->device);
         if (async.memory_pool && pool_gate_enter(pool)) {
             has_grown(pool, context, 0);
             pool_gate_leave(pool);
@@ -286,6 +287,7 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     collect_freed(pool, context, least);
     if (!could_fit || !begin(pool, context, &async))
         return source_obtain(pool, &kind_device, least, obtained);
+    stranded_free(pool, context->device);
     *obtained = (struct obtained){.size = least};
     bool inside = pool_gate_enter(pool); /* else in a capture: as natively */
     if (inside)
@@ -310,6 +312,15 @@ static CUresult give_back(const struct driver *driver, const struct pool_block *
                  : driver->mem_free(block->pointer);
 }
 
+/* The store's own stream; once the context has ended, the legacy one. */
+static CUstream store_stream(struct pool *pool, const struct context *context) {
+    pool_lock(pool);
+    const struct driver_pool *async = driver_pool_of(context);
+    CUstream stream = async && async->stream ? async->stream : CU_STREAM_LEGACY;
+    pool_unlock(pool);
+    return stream;
+}
+
 /* Whether the legacy stream is that of the block's context, and not of another that is current. */
 static bool is_in_own_context(struct pool *pool, const struct pool_block *block) {
     CUcontext current;
@@ -317,14 +328,19 @@ static bool is_in_own_context(struct pool *pool, const struct pool_block *block)
            current == block->context->handle;
 }
 
-/* While a wait is owed, the legacy stream, which can be put behind it. Else what is allocated in
- * the store's own stream can have the memory at once. */
-static CUstream stream_to_free_in(struct pool *pool, struct context *context) {
-    pool_lock(pool);
-    const struct driver_pool *async = driver_pool_of(context);
-    CUstream stream = async && async->stream && !wait_is_owed() ? async->stream : CU_STREAM_LEGACY;
-    pool_unlock(pool);
-    return stream;
+/* What is allocated in the store's own stream can have at once what is freed there. While a wait is
+ * owed, another stream of the pool's own, which is put behind it: by the legacy stream the program
+ * would see that the free is under way. Lock not held. */
+static CUstream stream_to_free_in(struct pool *pool, struct context *context, bool is_own) {
+    lock_check_none();
+    if (!wait_is_owed())
+        return store_stream(pool, context);
+    CUstream own = is_own ? order_own_stream(&pool->order, context->handle) : NULL;
+    if (own)
+        wait_precedes_own_stream(pool, context, own);
+    else
+        wait_precedes_own_work(pool);
+    return own ? own : CU_STREAM_LEGACY;
 }
 
 /* Frees behind the work that may use the block: in another context a wait that is owed is paid
@@ -336,11 +352,10 @@ BY_POINTER static CUresult surrender(struct pool *pool, struct pool_block *block
     bool inside = block->in_driver_pool && pool_gate_enter(pool);
     if (block->in_driver_pool && !inside && wait_is_owed())
         return CUDA_ERROR_NOT_READY;
-    if (inside && !is_in_own_context(pool, block))
+    bool is_own = inside && is_in_own_context(pool, block);
+    if (inside && !is_own)
         wait_try_pay(pool, "cuMemFree");
-    CUstream stream = stream_to_free_in(pool, block->context);
-    if (inside && stream == CU_STREAM_LEGACY)
-        wait_precedes_own_work(pool);
+    CUstream stream = inside ? stream_to_free_in(pool, block->context, is_own) : NULL;
     CUresult result = give_back(pool->driver, block, inside, stream);
     /* for a passing reason; at its context's end the memory would be lost */
     if (result != CUDA_SUCCESS)

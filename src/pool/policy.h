@@ -66,6 +66,11 @@ extern const struct source source_plain, source_regions, source_segments, source
 void source_driver_pool_end_stream(struct pool *pool, struct context *context);
 /* `bytes` of the context were given back to the driver's memory pool, by whomever. Lock held. */
 void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);
+/* Takes a block that has left the ledger while its context ends, or later: the driver frees what
+ * lies in no memory pool of its own, and the rest is kept for stranded_free. Lock held. */
+void stranded_keep(struct pool *pool, struct pool_block *block);
+/* Frees what is kept. A context of the device is current. Lock not held. */
+void stranded_free(struct pool *pool, struct device *device);
 
 /* shares.c. Has the source of the request's context obtain `size` bytes. Lock not held. */
 CUresult source_obtain_sharing(struct pool *pool, const struct request *request, size_t size,

@@ -308,9 +308,9 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
 
 /* Around a call by which the driver ends a context, before those below and after the call: memory
  * that other threads get meanwhile may go with the context, so none is recorded in contexts that
- * the pool does not know yet. */
+ * the pool does not know yet. ended: the driver has not refused. */
 void pool_end_begins(struct pool *pool);
-void pool_end_is_over(struct pool *pool);
+void pool_end_is_over(struct pool *pool, bool ended);
 /* To be called before the driver destroys or resets contexts: gives their idle memory back, forgets
  * their live blocks (their frees then go to the driver) and makes other threads' operations that
  * are under way forget them as well. */

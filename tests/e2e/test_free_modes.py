@@ -66,6 +66,13 @@ def test_deferred_frees_wait_for_nothing(both, simulated_driver):
     assert "cuMemFree_v2" not in str(pooled.figures) or pooled.figures.get("calls.cuMemFree_v2", 0) < 100
 
 
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+def test_a_stream_has_no_work_when_it_is_asked_after_a_free(both, preset, mode):
+    native, _ = both([PROGRAMS / "asked_after_free"], env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode})
+    assert native.out == "at rest after 50 of 50 frees\n"
+
+
 def test_in_auto_mode_a_loop_in_the_legacy_stream_waits_less(both):
     _, pooled = both(SAMPLES / "three_sites")
     put_off = re.search(r"(\d+) frees put the wait off", pooled.stats)

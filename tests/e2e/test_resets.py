@@ -97,6 +97,20 @@ def test_memory_that_outlives_its_context_is_found(run, fault, call):
                for _ in range(20))
 
 
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm", "pytorch-expandable"])
+def test_resets_beside_threads_leave_nothing_behind(run, preset, mode):
+    done = run([PROGRAMS / "resets_beside_threads", 60], env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode})
+    assert (done.code, done.out) == (0, NOTHING_LOST), done.err
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+def test_contexts_that_are_lost_leave_nothing_behind(both, preset, mode):
+    native, _ = both([PROGRAMS / "lost_contexts"], env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode})
+    assert native.out == NOTHING_LOST
+
+
 UNHARMED = "overlaps 0 failed frees 0\n"
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 

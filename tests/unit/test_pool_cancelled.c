@@ -109,7 +109,7 @@ static void end_context(void) {
     pool_end_begins(pool);
     pool_context_ending(pool, fake.current);
     end_if_cancelled(); /* in the driver's function */
-    pool_end_is_over(pool);
+    pool_end_is_over(pool, true);
 }
 
 static void the_end_of_a_context_is_over(void **state) {

@@ -81,7 +81,7 @@ static void end_other_while_it_gives_back(void) {
     pool_end_begins(pool);
     pool_context_ending(pool, fake_context(0, 2));
     assert_int_equal(fake_driver()->mem_free(leaving), CUDA_SUCCESS);
-    pool_end_is_over(pool);
+    pool_end_is_over(pool, true);
     fake.on_free = fail_if_leaving;
 }
 
@@ -105,7 +105,7 @@ static void *destroy_other(void *data) {
     atomic_store(&is_ended, true);
     nanosleep(&moment, NULL);
     assert_int_equal(fake_driver()->mem_free(leaving), CUDA_SUCCESS);
-    pool_end_is_over(pool);
+    pool_end_is_over(pool, true);
     return data;
 }
 
@@ -281,7 +281,7 @@ static void begin_release(void) {
 
 static void end_release(void) {
     pool_primary_released(pool, 0);
-    pool_end_is_over(pool);
+    pool_end_is_over(pool, true);
 }
 
 static void release_primary(bool stays) {
