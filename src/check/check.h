@@ -71,13 +71,17 @@ void check_before_wait(struct check *check, const char *call);
 void check_after_wait(struct check *check);
 
 /* To be called before the pool learns that a context is about to end, or (_primary) that a device's
- * primary context is or may be: verifies all that is left in it. */
+ * primary context is or may be: verifies all that is left in it. From here on nothing is checked in
+ * it, and no other context begins to be checked. */
 void check_context_ending(struct check *check, CUcontext context);
 void check_primary_ending(struct check *check, CUdevice device);
 /* To be called before a green context ends, whose memory outlives it. */
 void check_green_ending(struct check *check, CUcontext context);
-/* To be called when the pool knows: forgets the contexts that it has forgotten. */
-void check_contexts_ended(struct check *check);
+/* To be called once after each of these, when driver and pool know whether it has ended: it is
+ * forgotten, or goes on to be checked. */
+void check_context_ended(struct check *check, CUcontext context, bool ended);
+void check_primary_ended(struct check *check, CUdevice device, bool ended);
+void check_green_ended(struct check *check, CUcontext context, bool ended);
 
 /* Writes the summary at exit, without a CUDA call. Returns the number of errors reported. */
 uint64_t check_finish(struct check *check);

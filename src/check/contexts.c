@@ -39,6 +39,7 @@ static struct check_context *new_context(struct check *check, CUcontext handle) 
         return NULL;
     context->handle = handle;
     context->device = device;
+    context->created = pool_context_is_created(check->pool, handle);
     context->limit = limit_in_bytes(&check->config.check_quarantine, total,
                                     total / 64 < most ? total / 64 : most);
     TAILQ_INIT(&context->idle);
@@ -49,26 +50,49 @@ static struct check_context *new_context(struct check *check, CUcontext handle) 
     return context;
 }
 
-/* Makes what the check needs. What a thread makes that loses the race is freed with its context. */
-static struct check_context *make(struct check *check, CUcontext handle) {
+/* Makes what the check needs, in the current context. NULL: it cannot now. */
+static struct check_context *open_new(struct check *check, CUcontext handle) {
     if (!pool_gate_enter(check->pool))
         return NULL;
     struct check_context *context = new_context(check, handle);
     if (context)
         gpu_open(check, context);
     pool_gate_leave(check->pool);
-    if (!context)
-        return NULL;
+    return context;
+}
+
+static bool begin_making(struct check *check, uint64_t *ends) {
     check_lock(check);
-    struct check_context *other = find(check, handle);
-    if (!other)
-        LIST_INSERT_HEAD(&check->contexts, context, link);
+    bool begins = closing_making_begins(check, ends);
     check_unlock(check);
-    if (!other)
-        return context;
-    gpu_forget(context);
-    free(context);
-    return other;
+    return begins;
+}
+
+/* Adds the record, which may be NULL, unless there is one by now, or the context may have ended
+ * meanwhile. Returns the one that counts. */
+static struct check_context *add(struct check *check, struct check_context *context,
+                                 CUcontext handle, uint64_t ends) {
+    check_lock(check);
+    bool valid = closing_making_is_over(check, ends);
+    struct check_context *known = find(check, handle);
+    if (!known && context && valid)
+        LIST_INSERT_HEAD(&check->contexts, known = context, link);
+    check_unlock(check);
+    return known;
+}
+
+/* What a thread makes that loses the race is freed with its context. */
+static struct check_context *make(struct check *check, CUcontext handle) {
+    uint64_t ends;
+    if (!begin_making(check, &ends))
+        return NULL;
+    struct check_context *context = open_new(check, handle);
+    struct check_context *known = add(check, context, handle, ends);
+    if (context && known != context) {
+        gpu_forget(context);
+        free(context);
+    }
+    return known;
 }
 
 struct check_context *context_to_check(struct check *check) {
@@ -86,10 +110,9 @@ struct check_context *context_to_check(struct check *check) {
 
 bool context_use(struct check_context *context) {
     lock_check_held(LOCK_CHECK);
-    if (context->ended || context->lost)
-        return false;
-    context->users++;
-    return true;
+    bool used = context_is_there(context) && !context->closing;
+    context->users += used;
+    return used;
 }
 
 struct check_context *context_use_current(struct check *check) {
@@ -104,22 +127,10 @@ struct check_context *context_use_current(struct check *check) {
 void context_end_use(struct check *check, struct check_context *context) {
     lock_check_none();
     check_lock(check);
-    bool last = --context->users == 0;
+    bool last = context->users && --context->users == 0; /* else it has been given up */
     check_unlock(check);
     if (last)
         futex_change(&check->resting);
-}
-
-/* Waits until no thread uses the context any more. Lock held on entry and return, not in
- * between. */
-static void await_rest(struct check *check, const struct check_context *context) {
-    lock_check_held(LOCK_CHECK);
-    while (context->users > 0) {
-        int seen = atomic_load(&check->resting);
-        check_unlock(check);
-        futex_wait(&check->resting, seen, NULL);
-        check_lock(check);
-    }
 }
 
 void context_end(struct check *check, struct check_context *context) {
@@ -127,7 +138,6 @@ void context_end(struct check *check, struct check_context *context) {
     struct check_block *block, *next;
     check_lock(check);
     context->ended = true;
-    await_rest(check, context);
     for (block = block_from(check, 0); block; block = next) {
         next = block_from(check, block->base + 1);
         if (block->context != context)

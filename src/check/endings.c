@@ -3,6 +3,7 @@
 
 #include "counters/stats.h"
 
+#include <errno.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -28,83 +29,93 @@ static void report_leaks(struct check *check, const struct check_context *contex
 
 /* --- contexts --- */
 
-/* Announces the end of the context of that handle, or of all of the device if it is NULL. */
-static void announce(struct check *check, CUcontext handle, CUdevice device) {
-    struct check_context *context;
-    check_lock(check);
-    LIST_FOREACH (context, &check->contexts, link)
-        if (!context->ended && (handle ? context->handle == handle : context->device == device))
-            context->ending = true;
-    check_unlock(check);
-}
-
-/* The next context whose end is announced. Contexts never leave the list. */
-static struct check_context *next_ending(struct check *check, const struct check_context *after) {
-    struct check_context *context;
-    check_lock(check);
-    context = after ? LIST_NEXT(after, link) : LIST_FIRST(&check->contexts);
-    while (context && !context->ending)
-        context = LIST_NEXT(context, link);
-    check_unlock(check);
-    return context;
-}
-
-static bool use(struct check *check, struct check_context *context) {
-    check_lock(check);
-    bool used = context_use(context);
-    check_unlock(check);
-    return used;
-}
-
-static void verify_ending(struct check *check, CUcontext handle, CUdevice device) {
+static void verify_ending(struct check *check, const struct check_end *end) {
     const struct check_occasion occasion = {.moment = CHECK_AT_END};
     struct check_context *context = NULL;
-    announce(check, handle, device);
-    while ((context = next_ending(check, context)))
-        if (use(check, context)) {
+    while ((context = closing_next(check, context, end)))
+        if (closing_use(check, context)) {
             verify_all(check, context, &occasion);
             context_end_use(check, context);
         }
 }
 
-void check_context_ending(struct check *check, CUcontext context) {
-    verify_ending(check, context, 0);
+static void begin_end(struct check *check, const struct check_end *end) {
+    closing_begins(check, end);
+    verify_ending(check, end);
+    closing_shut(check, end);
 }
 
-void check_primary_ending(struct check *check, CUdevice device) {
-    verify_ending(check, NULL, device);
-}
-
-void check_green_ending(struct check *check, CUcontext handle) {
-    struct check_context *context = NULL;
-    verify_ending(check, handle, 0);
-    while ((context = next_ending(check, context)))
-        if (context->handle == handle && use(check, context)) {
-            context->outlived = true;
-            quarantine_shrink(check, context, 0);
-            results_await(check, context);
-            context_end_use(check, context);
-        }
-}
-
-void check_contexts_ended(struct check *check) {
-    struct check_context *context = NULL;
-    while ((context = next_ending(check, context))) {
-        context->ending = false;
-        if (pool_knows_context(check->pool, context->handle))
-            continue;
-        report_leaks(check, context);
-        context_end(check, context);
-    }
-}
-
-/* --- the process --- */
-
-/* Reads pinned memory, which may be gone with its context. */
+/* Reads pinned memory, which may be gone with its context: then errno is EFAULT. */
 static bool peek(void *to, void *from, size_t bytes) {
     struct iovec copy = {to, bytes}, original = {from, bytes};
     return syscall(SYS_process_vm_readv, getpid(), &copy, 1, &original, 1, 0) == (long)bytes;
 }
+
+/* Whether the driver has freed the pinned memory: a call that fails may yet have ended the context,
+ * as after an error of earlier work. */
+static bool is_gone(struct check *check, struct check_context *context) {
+    struct check_failure failure;
+    int kept = errno;
+    check_lock(check);
+    struct check_launch *launch = TAILQ_FIRST(&context->idle);
+    if (!launch)
+        launch = TAILQ_FIRST(&context->running);
+    void *memory = launch ? launch->failure : NULL;
+    check_unlock(check);
+    bool gone = memory && !peek(&failure, memory, sizeof failure) && errno == EFAULT;
+    errno = kept;
+    return gone;
+}
+
+static void finish_end(struct check *check, const struct check_end *end, bool ended) {
+    struct check_context *context = NULL;
+    while ((context = closing_next(check, context, end)))
+        if (ended || is_gone(check, context)) {
+            report_leaks(check, context);
+            context_end(check, context);
+        }
+    closing_is_over(check, end);
+}
+
+void check_context_ending(struct check *check, CUcontext context) {
+    begin_end(check, &(struct check_end){.handle = context});
+}
+
+void check_primary_ending(struct check *check, CUdevice device) {
+    begin_end(check, &(struct check_end){.device = device});
+}
+
+void check_green_ending(struct check *check, CUcontext handle) {
+    const struct check_end end = {.handle = handle};
+    struct check_context *context = NULL;
+    closing_begins(check, &end);
+    verify_ending(check, &end);
+    while ((context = closing_next(check, context, &end)))
+        if (closing_use(check, context)) {
+            quarantine_shrink(check, context, 0);
+            results_await(check, context);
+            context_end_use(check, context);
+        }
+    closing_shut(check, &end);
+}
+
+void check_context_ended(struct check *check, CUcontext context, bool ended) {
+    finish_end(check, &(struct check_end){.handle = context}, ended);
+}
+
+void check_primary_ended(struct check *check, CUdevice device, bool ended) {
+    finish_end(check, &(struct check_end){.device = device}, ended);
+}
+
+void check_green_ended(struct check *check, CUcontext handle, bool ended) {
+    const struct check_end end = {.handle = handle};
+    struct check_context *context = NULL;
+    while (ended && (context = closing_next(check, context, &end)))
+        context->outlived = true;
+    finish_end(check, &end, ended);
+}
+
+/* --- the process --- */
 
 /* Reports what launches have found whose end nobody has waited for. The driver may be gone
  * already. */

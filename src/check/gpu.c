@@ -124,7 +124,7 @@ static void lose(struct check *check, struct check_context *context, CUresult er
 
 static struct check_launch *take_idle(struct check *check, struct check_context *context) {
     check_lock(check);
-    struct check_launch *launch = TAILQ_FIRST(&context->idle);
+    struct check_launch *launch = context_is_there(context) ? TAILQ_FIRST(&context->idle) : NULL;
     if (launch) {
         TAILQ_REMOVE(&context->idle, launch, in_list);
         launch->work = context->work;
@@ -136,7 +136,7 @@ static struct check_launch *take_idle(struct check *check, struct check_context 
 /* Whether there may be more launches. */
 static bool may_grow(struct check *check, struct check_context *context) {
     check_lock(check);
-    bool may = context->launches < LAUNCHES_MAX;
+    bool may = context_is_there(context) && context->launches < LAUNCHES_MAX;
     if (may)
         context->launches += CHUNK;
     check_unlock(check);
@@ -327,7 +327,7 @@ bool gpu_fill(struct check *check, struct check_context *context, struct check_l
 struct check_launch *gpu_take_ended(struct check *check, struct check_context *context) {
     lock_check_none();
     check_lock(check);
-    struct check_launch *launch = context->lost ? NULL : TAILQ_FIRST(&context->running);
+    struct check_launch *launch = context_is_there(context) ? TAILQ_FIRST(&context->running) : NULL;
     if (launch)
         TAILQ_REMOVE(&context->running, launch, in_list);
     check_unlock(check);

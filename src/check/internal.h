@@ -101,14 +101,18 @@ TAILQ_HEAD(launch_list, check_launch);
 /* One context in which the program allocates. The record stays until check_destroy.
  * Invariant: the streams, kernel and events are valid if `ready`, and do not change then. lost: the
  * context has had an error that it does not survive, or checking cannot work there: nothing is
- * checked any more. users: threads that may be touching its launches; it does not end meanwhile. */
+ * checked any more. users: threads that may be touching its launches, which lie in its memory: the
+ * driver does not end it meanwhile (closing.c). */
 struct check_context {
     LIST_ENTRY(check_context) link;
     CUcontext handle;
     CUdevice device;
+    bool created; /* by cuCtxCreate and the like; else it ends with its device's primary context */
     bool ready, lost;
-    bool ending, ended; /* ending: its end has been announced, and may not come */
-    bool outlived;      /* by its memory: a green context */
+    int closing;   /* ends that are under way, which may not come: nobody begins to use it */
+    bool shut;     /* nobody uses it any more: the driver may free what it has */
+    bool ended;    /* the driver has */
+    bool outlived; /* by its memory: a green context */
     int users;
     CUstream stream, filling; /* filling: for the zones of new blocks alone */
     CUfunction kernel;
@@ -130,9 +134,12 @@ struct check {
     pthread_mutex_t lock;
     struct check_tree blocks;
     LIST_HEAD(, check_context) contexts;
-    atomic_int resting;    /* another number whenever some context's users have reached 0 */
-    struct known_file log; /* its file may be REPORT_NO_LOG; under the lock */
-    uint64_t quarantined;  /* of all contexts */
+    atomic_int resting; /* another number whenever some users, or `makers`, have reached 0 */
+    int makers;         /* threads that are making a context's record */
+    int ends;           /* of contexts, which are under way: no record is made */
+    uint64_t ends_begun;
+    struct known_file log;                 /* its file may be REPORT_NO_LOG; under the lock */
+    uint64_t quarantined;                  /* of all contexts */
     uint64_t errors, leaked, leaked_bytes; /* reported */
 };
 
@@ -178,13 +185,44 @@ struct check_context *context_of_current(struct check *check);
 /* The current context's record, made and made ready if need be. NULL: nothing can be checked there.
  * Lock not held. */
 struct check_context *context_to_check(struct check *check);
-/* Keeps the context from ending. False: it has ended, or is lost. Lock held. */
+/* Keeps the context from ending. False: it has ended, is lost, or is about to end. Lock held. */
 bool context_use(struct check_context *context);
+/* Whether its streams and its memory are there, for who uses it: it is neither lost, nor has
+ * anybody given up waiting for its users. Lock held. */
+static inline bool context_is_there(const struct check_context *context) {
+    lock_check_held(LOCK_CHECK);
+    return !context->lost && !context->shut && !context->ended;
+}
 /* Keeps the current context from ending; NULL: nothing is checked there. */
 struct check_context *context_use_current(struct check *check);
 void context_end_use(struct check *check, struct check_context *context);
-/* Forgets the context and its blocks, once nobody uses it. */
+/* Forgets the context, which nobody uses, and its blocks. */
 void context_end(struct check *check, struct check_context *context);
+
+/* closing.c. All below: lock not held. */
+
+/* Which context is about to end. */
+struct check_end {
+    CUcontext handle; /* NULL: the device's primary one */
+    CUdevice device;
+};
+/* From here on nobody begins to use what is about to end, but by closing_use, and no record of a
+ * context is made. */
+void closing_begins(struct check *check, const struct check_end *end);
+/* The next context that is about to end; after NULL the first. They never leave the list. */
+struct check_context *closing_next(struct check *check, struct check_context *after,
+                                   const struct check_end *end);
+/* As context_use, by the thread that ends it. */
+bool closing_use(struct check *check, struct check_context *context);
+/* Waits until nobody uses what is about to end, so that the driver may end it. */
+void closing_shut(struct check *check, const struct check_end *end);
+/* The contexts that have not ended may be used again. */
+void closing_is_over(struct check *check, const struct check_end *end);
+/* To be called before a record is made. False: not now. Lock held. */
+bool closing_making_begins(struct check *check, uint64_t *ends);
+/* To be called when it is made. Returns whether it may be used; else it may be of a former context.
+ * Lock held. */
+bool closing_making_is_over(struct check *check, uint64_t ends);
 
 /* gpu.c: the driver's side. All below: lock not held, and the context in use. */
 

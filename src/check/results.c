@@ -78,7 +78,7 @@ void results_read(struct check *check, struct check_context *context) {
 
 static bool is_running(struct check *check, const struct check_context *context) {
     check_lock(check);
-    bool running = !TAILQ_EMPTY(&context->running) && !context->lost;
+    bool running = !TAILQ_EMPTY(&context->running) && context_is_there(context);
     check_unlock(check);
     return running;
 }

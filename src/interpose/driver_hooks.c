@@ -202,8 +202,6 @@ static struct pool *context_ending(CUcontext context, const char *call) {
     if (state_check())
         check_context_ending(state_check(), context);
     pool_context_ending(pool, context);
-    if (state_check())
-        check_contexts_ended(state_check());
     state_end_call();
     return pool;
 }
@@ -214,6 +212,8 @@ static struct pool *context_ending(CUcontext context, const char *call) {
             return CUDA_ERROR_NOT_INITIALIZED;                                                     \
         struct pool *pool = context_ending(context, #name);                                        \
         CUresult result = REAL(name)(context);                                                     \
+        if (pool && state_check())                                                                 \
+            check_context_ended(state_check(), context, result == CUDA_SUCCESS);                   \
         if (pool)                                                                                  \
             pool_end_is_over(pool, result == CUDA_SUCCESS);                                        \
         return result;                                                                             \
@@ -234,11 +234,11 @@ CONTEXT_HOOK(cuCtxDetach)
             if (state_check())                                                                     \
                 check_primary_ending(state_check(), device);                                       \
             pool_primary_ending(pool, device);                                                     \
-            if (state_check())                                                                     \
-                check_contexts_ended(state_check());                                               \
             state_end_call();                                                                      \
         }                                                                                          \
         CUresult result = REAL(name)(device);                                                      \
+        if (pool && state_check())                                                                 \
+            check_primary_ended(state_check(), device, result == CUDA_SUCCESS);                    \
         if (pool)                                                                                  \
             pool_end_is_over(pool, result == CUDA_SUCCESS);                                        \
         return result;                                                                             \
@@ -262,10 +262,10 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
             check_primary_ending(state_check(), device);                                           \
         pool_primary_releasing(pool, device);                                                      \
         CUresult result = REAL(name)(device);                                                      \
-        pool_primary_released(pool, device);                                                       \
-        pool_end_is_over(pool, result == CUDA_SUCCESS);                                            \
+        bool ended = pool_primary_released(pool, device);                                          \
         if (state_check())                                                                         \
-            check_contexts_ended(state_check());                                                   \
+            check_primary_ended(state_check(), device, ended);                                     \
+        pool_end_is_over(pool, ended);                                                             \
         state_end_call();                                                                          \
         return result;                                                                             \
     }
@@ -282,8 +282,6 @@ static struct pool *green_ending(CUcontext context) {
     if (state_check())
         check_green_ending(state_check(), context);
     pool_green_ending(pool, context);
-    if (state_check())
-        check_contexts_ended(state_check());
     state_end_call();
     return pool;
 }
@@ -299,6 +297,8 @@ CUresult hook_cuGreenCtxDestroy(void *green_context) {
     if (context_of && context_of(&context, green_context) == CUDA_SUCCESS)
         pool = green_ending(context);
     CUresult result = REAL(cuGreenCtxDestroy)(green_context);
+    if (pool && state_check())
+        check_green_ended(state_check(), context, result == CUDA_SUCCESS);
     if (pool)
         pool_end_is_over(pool, result == CUDA_SUCCESS);
     return result;

@@ -379,7 +379,7 @@ static bool is_replaced(struct pool *pool, CUdevice ordinal) {
                : result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
 }
 
-void pool_primary_released(struct pool *pool, CUdevice ordinal) {
+bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
     unsigned int flags;
     int active = 1;
     struct context *context;
@@ -391,17 +391,18 @@ void pool_primary_released(struct pool *pool, CUdevice ordinal) {
         count_release(pool, ordinal, false);
         captures_primary_stays(pool, ordinal);
         visits_primary_stays(pool, ordinal);
-        return;
+        return false;
     }
     captures_primary_ends(pool, ordinal);
     if (PLANTED(stale_context))
-        return;
+        return true;
     pool_lock(pool);
     free_ended(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_forget(pool, context);
     order_primary_ends(&pool->order, ordinal);
     pool_unlock(pool);
+    return true;
 }
 
 /* How many ends this thread is in, as another tool's function may call a second one; and what

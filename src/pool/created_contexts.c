@@ -18,6 +18,13 @@ void pool_context_created(struct pool *pool, CUcontext handle) {
     pool_unlock(pool);
 }
 
+bool pool_context_is_created(struct pool *pool, CUcontext handle) {
+    pool_lock(pool);
+    bool created = context_is_created(pool, handle);
+    pool_unlock(pool);
+    return created;
+}
+
 void context_forget_created(struct pool *pool, CUcontext handle) {
     struct created_context **link = &pool->created;
     while (*link && (*link)->handle != handle)

@@ -321,10 +321,11 @@ void pool_green_ending(struct pool *pool, CUcontext context);
 /* Before and after a release of a primary context, whatever that returned: whether it was the last
  * one only the driver can tell. */
 void pool_primary_releasing(struct pool *pool, CUdevice device);
-void pool_primary_released(struct pool *pool, CUdevice device);
-bool pool_knows_context(struct pool *pool, CUcontext context); /* and it has not ended */
+bool pool_primary_released(struct pool *pool, CUdevice device); /* Returns whether it was. */
+bool pool_knows_context(struct pool *pool, CUcontext context);  /* and it has not ended */
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
 void pool_context_created(struct pool *pool, CUcontext context);
+bool pool_context_is_created(struct pool *pool, CUcontext context); /* in that way */
 
 /* Makes the waits that frees still owe. To be called before every driver call that could tell
  * whether they were made; `call` is that call's name. Cheap when nothing is owed, and not needed

@@ -145,3 +145,13 @@ def test_a_check_after_every_launch_finds_each_error_once_too(run, program):
         errors = "========= ERROR SUMMARY: 1 error"
     assert checked.err.splitlines()[-1] == errors
     assert checked.code == 0
+
+
+@pytest.mark.parametrize("check, free", MODES)
+@pytest.mark.parametrize("end", ["reset", "destroy"])
+def test_a_context_may_end_beside_threads_that_allocate_and_free_in_it(run, end, check, free):
+    native = run([PROGRAMS / "ended_beside_checks", end], pooled=False)
+    checked = run([PROGRAMS / "ended_beside_checks", end], env={"POOLCUDA_CHECK": check, "POOLCUDA_FREE": free})
+    assert (native.code, native.out) == (0, "served\n")
+    assert (checked.code, checked.out) == (0, "served\n")
+    assert "Invalid write" not in checked.err  # its frees may come after a reset, and be told of

@@ -2,10 +2,12 @@
  * gets back, and that what cannot be checked is served all the same. */
 #include "simulated.h"
 
+#include "base/futex.h"
 #include "check/internal.h"
 #include "check/kernel.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +50,7 @@ static int start_deferring(void **state) {
 static int stop(void **state) {
     check_primary_ending(check, 0);
     pool_primary_ending(pool, 0);
-    check_contexts_ended(check);
+    check_primary_ended(check, 0, true);
     check_destroy(check);
     pool_destroy(pool);
     unlink(log_path);
@@ -249,6 +251,98 @@ static void a_host_function_may_free_nothing_and_ends_no_checking(void **state) 
     assert_int_equal(stats_get(STATS_check_unchecked_blocks), 0);
 }
 
+static void during_the_end_of_a_context_blocks_are_served_unchecked(void **state) {
+    (void)state;
+    CUdeviceptr before = alloc(1000), freed = alloc(1000);
+    check_primary_ending(check, 0);
+    uint64_t launches = stats_get(STATS_check_launches), copies = stats_get(STATS_check_copies);
+    CUdeviceptr within = alloc(1000);
+    assert_ok(release(freed));
+    synchronize();
+    assert_int_equal(stats_get(STATS_check_launches), launches);
+    assert_int_equal(stats_get(STATS_check_copies), copies);
+    assert_int_equal(stats_get(STATS_check_unchecked_blocks), 2);
+    check_primary_ended(check, 0, false); /* it stays, and is checked again */
+    set(before, 1003);
+    assert_ok(release(before));
+    expect("Invalid write of size 3 bytes\n");
+    assert_ok(release(within));
+    CUdeviceptr after = alloc(1000);
+    set(after, 1003);
+    assert_ok(release(after));
+    expect("Invalid write of size 3 bytes\n");
+    assert_int_equal(stats_get(STATS_check_unchecked_blocks), 2);
+}
+
+static void an_end_is_its_own_contexts(void **state) {
+    (void)state;
+    CUcontext created;
+    assert_ok(cuCtxCreate_v2(&created, 0, 0));
+    pool_context_created(pool, created);
+    CUdeviceptr a = alloc(1000);
+    check_primary_ending(check, 0);
+    set(a, 1003);
+    assert_ok(release(a));
+    expect("Invalid write of size 3 bytes\n");
+    check_primary_ended(check, 0, true);
+    assert_int_equal(stats_get(STATS_check_unchecked_blocks), 0);
+    check_context_ending(check, created);
+    pool_context_ending(pool, created);
+    assert_ok(cuCtxDestroy_v2(created));
+    check_context_ended(check, created, true);
+    assert_ok(cuCtxSetCurrent(test_context));
+}
+
+/* A thread frees, and is in the driver with a launch of the check's while its context is to end. */
+static __typeof__(((struct driver *)NULL)->launch_kernel) launch_kernel;
+static atomic_bool launch_begun, launch_over;
+
+static bool is_closing(void) {
+    check_lock(check);
+    bool closing = LIST_FIRST(&check->contexts)->closing != 0;
+    check_unlock(check);
+    return closing;
+}
+
+static CUresult launch_while_ending(CUfunction function, unsigned x, unsigned y, unsigned z,
+                                    unsigned block_x, unsigned block_y, unsigned block_z,
+                                    unsigned shared, CUstream stream, void **parameters,
+                                    void **extra) {
+    bool first = !atomic_exchange(&launch_begun, true);
+    while (first && !is_closing())
+        futex_pause();
+    for (int i = 0; first && i < 200; i++) /* the end would get on meanwhile */
+        futex_pause();
+    CUresult result = launch_kernel(function, x, y, z, block_x, block_y, block_z, shared, stream,
+                                    parameters, extra);
+    if (first)
+        atomic_store(&launch_over, true);
+    return result;
+}
+
+static void *free_elsewhere(void *data) {
+    assert_ok(cuCtxSetCurrent(test_context));
+    assert_ok(release(*(const CUdeviceptr *)data));
+    return NULL;
+}
+
+static void the_end_of_a_context_waits_for_those_who_use_it(void **state) {
+    (void)state;
+    pthread_t thread;
+    CUdeviceptr block = alloc(1000);
+    launch_kernel = driver.launch_kernel;
+    driver.launch_kernel = launch_while_ending;
+    assert_int_equal(pthread_create(&thread, NULL, free_elsewhere, &block), 0);
+    while (!atomic_load(&launch_begun))
+        futex_pause();
+    check_primary_ending(check, 0);
+    assert_true(atomic_load(&launch_over));
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    driver.launch_kernel = launch_kernel;
+    check_primary_ended(check, 0, false);
+    expect(NULL);
+}
+
 static void rows_grow_with_the_largest_task_up_to_a_limit(void **state) {
     (void)state;
     assert_int_equal(check_kernel_rows(0), 1);
@@ -272,6 +366,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_the_check_still_looks_at_is_the_drivers_to_free,
                                         start_deferring, stop),
         TEST(a_host_function_may_free_nothing_and_ends_no_checking),
+        TEST(during_the_end_of_a_context_blocks_are_served_unchecked),
+        TEST(an_end_is_its_own_contexts),
+        TEST(the_end_of_a_context_waits_for_those_who_use_it),
         cmocka_unit_test(rows_grow_with_the_largest_task_up_to_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
