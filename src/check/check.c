@@ -2,6 +2,7 @@
 #include "check/internal.h"
 
 #include "counters/stats.h"
+#include "thread_marks.h"
 
 #include <stdlib.h>
 
@@ -62,8 +63,7 @@ static void submit_fills(struct check *check, struct check_context *context,
         gpu_fill(check, context, launch);
 }
 
-/* Makes a record, and finds the context to check its block in, which is in use. NULL: it cannot be
- * checked. */
+/* Makes a record, and finds the context to check its block in. NULL: it cannot be checked. */
 static struct check_block *begin(struct check *check, const struct call_site *site) {
     struct check_context *context = NULL;
     if (!pool_is_capturing(check->pool))
@@ -71,24 +71,19 @@ static struct check_block *begin(struct check *check, const struct call_site *si
     struct check_block *block = context ? calloc(1, sizeof *block) : NULL;
     if (!block)
         return NULL;
-    check_lock(check);
-    bool used = context_use(context);
-    check_unlock(check);
-    if (!used) {
-        free(block);
-        return NULL;
-    }
     block->context = context;
     block->allocated = *site;
     return block;
 }
 
 /* Registers the block as the program's. This thread has its zones filled, before the program has
- * it; where no launch is to be had without a wait, they are filled later. */
-static void register_block(struct check *check, struct check_block *block) {
+ * it; where no launch is to be had without a wait, they are filled later. False: its context is
+ * about to end, and nothing is registered. */
+static bool register_block(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
-    results_read(check, context);
-    struct check_launch *launch = gpu_take_launch(check, context);
+    if (!context_begin_use(check, context))
+        return false;
+    struct check_launch *launch = results_take_for_zones(check, context);
     check_lock(check);
     block->verified = context->work;
     block_add(check, block);
@@ -98,11 +93,7 @@ static void register_block(struct check *check, struct check_block *block) {
     if (launch)
         submit_fills(check, context, launch);
     context_end_use(check, context);
-}
-
-static void drop(struct check *check, struct check_block *block) {
-    context_end_use(check, block->context);
-    free(block);
+    return true;
 }
 
 /* Counts what the caller is given without any check. */
@@ -112,25 +103,55 @@ static CUresult count_unchecked(CUresult result) {
     return result;
 }
 
+/* Hands out memory of which `before` bytes are a zone: what has been allocated for the block. */
+static CUresult hand_out(struct check *check, struct check_block *block, size_t before,
+                         CUdeviceptr *pointer) {
+    *pointer = block->user = block->base + before;
+    if (register_block(check, block))
+        return CUDA_SUCCESS;
+    *pointer = block->base;
+    free(block);
+    return count_unchecked(CUDA_SUCCESS);
+}
+
+/* What is to be allocated, with or without zones. */
+struct wish {
+    bool pitched; /* `height` rows of `bytes`, else just these */
+    CUdeviceptr *pointer;
+    size_t *pitch;
+    size_t bytes, height;
+    unsigned int element_bytes;
+};
+
+static CUresult allocate_once(struct pool *pool, const struct wish *wish,
+                              const struct call_site *site) {
+    return wish->pitched ? pool_malloc_pitch(pool, wish->pointer, wish->pitch, wish->bytes,
+                                             wish->height, wish->element_bytes, site)
+                         : pool_malloc(pool, wish->pointer, wish->bytes, site);
+}
+
+/* What is kept from reuse must not keep the program from memory. */
+static CUresult allocate(struct check *check, const struct wish *wish,
+                         const struct call_site *site) {
+    CUresult result = allocate_once(check->pool, wish, site);
+    return driver_refused(result) && check_make_room(check) ? allocate_once(check->pool, wish, site)
+                                                            : result;
+}
+
 CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
                       const struct call_site *site) {
-    struct pool *pool = check->pool;
     bool plain = !pointer || !bytes || bytes > SIZE_MAX / 2;
     struct check_block *block = plain ? NULL : begin(check, site);
-    if (!block)
-        return count_unchecked(pool_malloc(pool, pointer, bytes, site));
-    block->size = with_zones(bytes);
-    block->bytes = bytes;
-    CUresult result = pool_malloc(pool, &block->base, block->size, site);
-    if (driver_refused(result) && check_make_room(check))
-        result = pool_malloc(pool, &block->base, block->size, site);
-    if (result != CUDA_SUCCESS) {
-        drop(check, block);
-        return count_unchecked(pool_malloc(pool, pointer, bytes, site));
+    if (block) {
+        block->size = with_zones(bytes);
+        block->bytes = bytes;
+        const struct wish zoned = {.pointer = &block->base, .bytes = block->size};
+        if (allocate(check, &zoned, site) == CUDA_SUCCESS)
+            return hand_out(check, block, CHECK_ZONE, pointer);
+        free(block);
     }
-    *pointer = block->user = block->base + CHECK_ZONE;
-    register_block(check, block);
-    return CUDA_SUCCESS;
+    return count_unchecked(
+        allocate(check, &(struct wish){.pointer = pointer, .bytes = bytes}, site));
 }
 
 /* Zones are of whole rows, so that all rows begin where the driver has them begin. How long a row
@@ -138,26 +159,24 @@ CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
 CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *pitch,
                             size_t width_bytes, size_t height, unsigned int element_bytes,
                             const struct call_site *site) {
-    struct pool *pool = check->pool;
     size_t rows = width_bytes >= CHECK_ZONE ? 1 : 2;
     bool plain = !pointer || !pitch || !width_bytes || !height || height > SIZE_MAX / 2;
     struct check_block *block = plain ? NULL : begin(check, site);
-    CUresult result = CUDA_ERROR_OUT_OF_MEMORY;
-    for (int attempt = 0; block && attempt < 2 && driver_refused(result); attempt++)
-        if (attempt == 0 || check_make_room(check))
-            result = pool_malloc_pitch(pool, &block->base, pitch, width_bytes, height + 2 * rows,
-                                       element_bytes, site);
-    if (!block || result != CUDA_SUCCESS) {
-        if (block)
-            drop(check, block);
-        return count_unchecked(
-            pool_malloc_pitch(pool, pointer, pitch, width_bytes, height, element_bytes, site));
+    struct wish wish = {
+        .pitched = true, .pitch = pitch, .bytes = width_bytes, .element_bytes = element_bytes};
+    if (block) {
+        wish.pointer = &block->base;
+        wish.height = height + 2 * rows;
+        if (allocate(check, &wish, site) == CUDA_SUCCESS) {
+            block->size = *pitch * wish.height;
+            block->bytes = *pitch * height;
+            return hand_out(check, block, *pitch * rows, pointer);
+        }
+        free(block);
     }
-    block->size = *pitch * (height + 2 * rows);
-    block->bytes = *pitch * height;
-    *pointer = block->user = block->base + *pitch * rows;
-    register_block(check, block);
-    return CUDA_SUCCESS;
+    wish.pointer = pointer;
+    wish.height = height;
+    return count_unchecked(allocate(check, &wish, site));
 }
 
 /* --- frees --- */
@@ -203,11 +222,11 @@ static bool submit_free(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
     if (!check->driver->ctx_record_event && !gpu_wait_for_context(check, context))
         return false;
-    results_read(check, context);
-    struct check_launch *launch = gpu_take_launch(check, context);
+    struct check_launch *launch = results_take_for_free(check, context);
     if (!launch)
         return false;
     check_lock(check);
+    launch->freed_by = thread_number();
     launch->occasion = (struct check_occasion){.moment = CHECK_AT_FREE, .freed = block->base};
     if (block->zones != CHECK_FILLING)
         tasks_zones(launch, block, block->zones == CHECK_ZONED ? CHECK_VERIFY : CHECK_FILL);
@@ -282,13 +301,10 @@ static bool keep(struct check *check, struct check_block *block, bool filled,
     return true;
 }
 
-CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at) {
-    bool used = false, filled = false;
-    if (pointer && pool_permits_no_free(check->pool))
-        return CUDA_ERROR_NOT_PERMITTED;
-    struct check_block *block = pointer ? take(check, pointer, &used) : NULL;
-    if (!block)
-        return free_unchecked(check, pointer, at);
+/* Frees a block that take has found. */
+static CUresult free_taken(struct check *check, struct check_block *block, bool used,
+                           const struct call_site *at) {
+    bool filled = false;
     if (used) {
         filled = !pool_is_capturing(check->pool) && submit_free(check, block);
         context_end_use(check, block->context); /* the context's end waits for no wait of ours */
@@ -300,4 +316,17 @@ CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_
         return CUDA_SUCCESS;
     }
     return free_at_once(check, block);
+}
+
+CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at) {
+    bool used = false;
+    if (pointer && pool_permits_no_free(check->pool))
+        return CUDA_ERROR_NOT_PERMITTED;
+    struct check_block *block = pointer ? take(check, pointer, &used) : NULL;
+    if (!block)
+        return free_unchecked(check, pointer, at);
+    struct check_context *context = block->context;
+    CUresult result = free_taken(check, block, used, at);
+    fills_free_is_over(check, context);
+    return result;
 }

@@ -102,10 +102,11 @@ struct check_context *context_to_check(struct check *check) {
         return NULL;
     check_lock(check);
     struct check_context *context = find(check, handle);
+    bool usable = !context || (context_is_there(context) && !context->closing);
     check_unlock(check);
     if (!context)
         context = make(check, handle);
-    return context && !context->lost ? context : NULL;
+    return usable && context && context->ready ? context : NULL;
 }
 
 bool context_use(struct check_context *context) {
@@ -115,13 +116,18 @@ bool context_use(struct check_context *context) {
     return used;
 }
 
+bool context_begin_use(struct check *check, struct check_context *context) {
+    lock_check_none();
+    check_lock(check);
+    bool used = context_use(context);
+    check_unlock(check);
+    return used;
+}
+
 struct check_context *context_use_current(struct check *check) {
     lock_check_none();
     struct check_context *context = context_of_current(check);
-    check_lock(check);
-    bool used = context && context_use(context);
-    check_unlock(check);
-    return used ? context : NULL;
+    return context && context_begin_use(check, context) ? context : NULL;
 }
 
 void context_end_use(struct check *check, struct check_context *context) {
@@ -138,6 +144,7 @@ void context_end(struct check *check, struct check_context *context) {
     struct check_block *block, *next;
     check_lock(check);
     context->ended = true;
+    LIST_INIT(&context->every);
     for (block = block_from(check, 0); block; block = next) {
         next = block_from(check, block->base + 1);
         if (block->context != context)

@@ -5,7 +5,8 @@
  * waits for an event of the whole context instead. Where the driver has none (before 12.5), that
  * event is one of the legacy stream: what runs in the program's own non-blocking streams may then
  * come after a launch, and what it does wrong is found by a later one. Another stream brings new
- * blocks their zones, behind which the program's later work comes. */
+ * blocks their zones, behind which the program's later work comes. What keeps its later work behind
+ * the filling of freed blocks is in fills.c. */
 #include "check/internal.h"
 
 #include "base/format.h"
@@ -19,8 +20,7 @@
 #include <unistd.h>
 
 enum {
-    CHUNK = 8,         /* launches that are made at once */
-    LAUNCHES_MAX = 64, /* of one context */
+    CHUNK = 8, /* launches that are made at once */
 };
 
 /* What a chunk's pinned memory holds. */
@@ -42,6 +42,9 @@ static void add_launch(struct check_context *context, struct pinned *pinned, CUd
     launch->device_failure = device + i * sizeof pinned->failures[i];
     launch->done = done;
     TAILQ_INSERT_TAIL(&context->idle, launch, in_list);
+    LIST_INSERT_HEAD(&context->every, launch, in_every);
+    context->made++;
+    context->spare++;
 }
 
 /* Makes more launches, in the current context. Gate entered. */
@@ -122,11 +125,21 @@ static void lose(struct check *check, struct check_context *context, CUresult er
     check_unlock(check);
 }
 
-static struct check_launch *take_idle(struct check *check, struct check_context *context) {
+/* How many are not for everybody. Lock held. */
+static unsigned kept_for_zones(const struct check_context *context) {
+    lock_check_held(LOCK_CHECK);
+    bool all = context->launches >= CHECK_LAUNCHES && context->made > 2 * CHECK_LAUNCHES_FOR_ZONES;
+    return all ? CHECK_LAUNCHES_FOR_ZONES : 0;
+}
+
+static struct check_launch *take_idle(struct check *check, struct check_context *context,
+                                      bool for_zones) {
+    struct check_launch *launch = NULL;
     check_lock(check);
-    struct check_launch *launch = context_is_there(context) ? TAILQ_FIRST(&context->idle) : NULL;
-    if (launch) {
+    if (context_is_there(context) && context->spare > (for_zones ? 0 : kept_for_zones(context))) {
+        launch = TAILQ_FIRST(&context->idle);
         TAILQ_REMOVE(&context->idle, launch, in_list);
+        context->spare--;
         launch->work = context->work;
     }
     check_unlock(check);
@@ -136,17 +149,17 @@ static struct check_launch *take_idle(struct check *check, struct check_context 
 /* Whether there may be more launches. */
 static bool may_grow(struct check *check, struct check_context *context) {
     check_lock(check);
-    bool may = context_is_there(context) && context->launches < LAUNCHES_MAX;
+    bool may = context_is_there(context) && context->launches < CHECK_LAUNCHES;
     if (may)
         context->launches += CHUNK;
     check_unlock(check);
     return may;
 }
 
-struct check_launch *gpu_take_launch(struct check *check, struct check_context *context) {
-    lock_check_none();
+static struct check_launch *take_or_make(struct check *check, struct check_context *context,
+                                         bool for_zones) {
     bool pushed;
-    struct check_launch *launch = take_idle(check, context);
+    struct check_launch *launch = take_idle(check, context, for_zones);
     if (launch || !may_grow(check, context) || !pool_gate_enter(check->pool))
         return launch;
     if (pool_push_context(check->pool, context->handle, &pushed)) {
@@ -154,7 +167,17 @@ struct check_launch *gpu_take_launch(struct check *check, struct check_context *
         pool_pop_device(check->pool, pushed);
     }
     pool_gate_leave(check->pool);
-    return take_idle(check, context);
+    return take_idle(check, context, for_zones);
+}
+
+struct check_launch *gpu_take_launch(struct check *check, struct check_context *context) {
+    lock_check_none();
+    return take_or_make(check, context, false);
+}
+
+struct check_launch *gpu_take_launch_for_zones(struct check *check, struct check_context *context) {
+    lock_check_none();
+    return take_or_make(check, context, true);
 }
 
 void gpu_make_idle(struct check *check, struct check_context *context,
@@ -162,7 +185,9 @@ void gpu_make_idle(struct check *check, struct check_context *context,
     lock_check_none();
     launch->count = 0;
     check_lock(check);
+    launch->freed_by = 0;
     TAILQ_INSERT_HEAD(&context->idle, launch, in_list);
+    context->spare++;
     check_unlock(check);
 }
 
@@ -277,8 +302,11 @@ static bool submit_in(struct check *check, struct check_context *context,
 }
 
 static void make_running(struct check *check, struct check_context *context,
-                         struct check_launch *launch) {
+                         struct check_launch *launch, bool copies) {
     check_lock(check);
+    launch->copies = copies;
+    launch->number = ++context->submissions;
+    launch->free_over = launch->given_up = false;
     TAILQ_INSERT_TAIL(&context->running, launch, in_list);
     check_unlock(check);
 }
@@ -287,25 +315,65 @@ bool gpu_submit(struct check *check, struct check_context *context, struct check
     lock_check_none();
     bool submitted = submit_in(check, context, launch, context->stream);
     if (submitted)
-        make_running(check, context, launch);
+        make_running(check, context, launch, false);
     return submitted;
 }
 
-/* Waits until the launch has ended, but not for ever: what is copied before it may wait for the
- * program. Then kernels may overtake it, and what they do wrong may not be seen. */
-static void await_fill(struct check *check, struct check_context *context,
-                       struct check_launch *launch) {
-    enum { QUICK_LOOKS = 8, STEP_NS = 20 * 1000, LOOKS = 5000 }; /* a quarter of a second */
+/* Whether the launch has ended; other errors: that cannot be asked. */
+static CUresult ask(struct check *check, const struct check_launch *launch) {
+    if (!pool_gate_enter(check->pool))
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    CUresult result = check->driver->event_query(launch->done);
+    pool_gate_leave(check->pool);
+    return result;
+}
+
+/* Whether nobody has taken the launch of that number since. *there: the context does not end. */
+static bool is_still(struct check *check, const struct check_context *context,
+                     const struct check_launch *launch, uint64_t number, bool *there) {
+    check_lock(check);
+    *there = context_is_there(context) && !context->closing;
+    bool still = launch->number == number;
+    check_unlock(check);
+    return still;
+}
+
+CUresult gpu_await(struct check *check, struct check_context *context,
+                   const struct check_launch *launch, uint64_t number, int looks) {
+    lock_check_none();
+    enum { QUICK_LOOKS = 8, STEP_NS = 20 * 1000 };
     const struct timespec step = {.tv_nsec = STEP_NS};
-    CUresult result = CUDA_ERROR_NOT_READY;
-    for (int looks = 0; looks < LOOKS && pool_gate_enter(check->pool); looks++) {
-        result = check->driver->event_query(launch->done);
-        pool_gate_leave(check->pool);
+    for (int i = 0; looks < 0 || i < looks; i += i < QUICK_LOOKS || looks >= 0) {
+        bool there;
+        if (!is_still(check, context, launch, number, &there))
+            return CUDA_SUCCESS;
+        CUresult result = there ? ask(check, launch) : CUDA_ERROR_INVALID_CONTEXT;
         if (result != CUDA_ERROR_NOT_READY)
-            break;
-        if (looks >= QUICK_LOOKS)
+            return result;
+        if (i >= QUICK_LOOKS)
             syscall(SYS_nanosleep, &step, NULL); /* libc's function may end a cancelled thread */
     }
+    return CUDA_ERROR_NOT_READY;
+}
+
+bool gpu_await_first(struct check *check, struct check_context *context) {
+    lock_check_none();
+    check_lock(check);
+    struct check_launch *launch = TAILQ_FIRST(&context->running);
+    uint64_t number = launch ? launch->number : 0;
+    check_unlock(check);
+    return launch &&
+           gpu_await(check, context, launch, number, GPU_LOOKS_WITHOUT_END) == CUDA_SUCCESS;
+}
+
+/* Waits until the launch, which is the caller's, has ended, but not for ever: what is copied before
+ * it may wait for the program. Then kernels may overtake it, and what they do wrong may not be
+ * seen.
+ */
+static void await_fill(struct check *check, struct check_context *context,
+                       const struct check_launch *launch) {
+    enum { LOOKS = 5000 }; /* a quarter of a second */
+    CUresult result = gpu_await(check, context, launch, 0, LOOKS);
     check_lock(check);
     context->slow = result == CUDA_ERROR_NOT_READY;
     check_unlock(check);
@@ -320,34 +388,53 @@ bool gpu_fill(struct check *check, struct check_context *context, struct check_l
         return false;
     if (!slow && !launch->ordered)
         await_fill(check, context, launch);
-    make_running(check, context, launch);
+    make_running(check, context, launch, true);
     return true;
+}
+
+/* Takes a running launch: the first one, or the first that copies. */
+static struct check_launch *take_running(struct check *check, struct check_context *context,
+                                         bool copies) {
+    check_lock(check);
+    struct check_launch *launch = context_is_there(context) ? TAILQ_FIRST(&context->running) : NULL;
+    while (launch && copies && !launch->copies)
+        launch = TAILQ_NEXT(launch, in_list);
+    if (launch)
+        TAILQ_REMOVE(&context->running, launch, in_list);
+    check_unlock(check);
+    return launch;
+}
+
+static struct check_launch *take_ended(struct check *check, struct check_context *context,
+                                       bool copies) {
+    struct check_launch *launch = take_running(check, context, copies);
+    if (!launch)
+        return NULL;
+    CUresult result = ask(check, launch);
+    bool capturing = result == CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY && !capturing)
+        result = ask(check, launch); /* the error was perhaps in passing */
+    check_lock(check);
+    if (result == CUDA_SUCCESS)
+        launch->number = launch->freed_by = 0;
+    else
+        TAILQ_INSERT_HEAD(&context->running, launch, in_list);
+    check_unlock(check);
+    if (result == CUDA_SUCCESS)
+        return launch;
+    if (result != CUDA_ERROR_NOT_READY && !capturing)
+        lose(check, context, result);
+    return NULL;
 }
 
 struct check_launch *gpu_take_ended(struct check *check, struct check_context *context) {
     lock_check_none();
-    check_lock(check);
-    struct check_launch *launch = context_is_there(context) ? TAILQ_FIRST(&context->running) : NULL;
-    if (launch)
-        TAILQ_REMOVE(&context->running, launch, in_list);
-    check_unlock(check);
-    if (!launch)
-        return NULL;
-    CUresult result = CUDA_ERROR_NOT_READY;
-    if (pool_gate_enter(check->pool)) {
-        result = check->driver->event_query(launch->done);
-        if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) /* perhaps in passing */
-            result = check->driver->event_query(launch->done);
-        pool_gate_leave(check->pool);
-    }
-    if (result == CUDA_SUCCESS)
-        return launch;
-    check_lock(check);
-    TAILQ_INSERT_HEAD(&context->running, launch, in_list);
-    check_unlock(check);
-    if (result != CUDA_ERROR_NOT_READY)
-        lose(check, context, result);
-    return NULL;
+    return take_ended(check, context, false);
+}
+
+struct check_launch *gpu_take_copied(struct check *check, struct check_context *context) {
+    lock_check_none();
+    return take_ended(check, context, true);
 }
 
 /* Waits for the check stream, or for all of the context. */

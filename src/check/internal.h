@@ -19,6 +19,8 @@ enum {
     CHECK_TASKS = 256,                     /* of one launch */
     CHECK_ZONE_SOURCE = 4096,              /* bytes of zones that are copied at a time */
     CHECK_BLOCK_TASKS = CHECK_STRIPES + 2, /* of one block, at most */
+    CHECK_LAUNCHES = 64,                   /* of one context, at most */
+    CHECK_LAUNCHES_FOR_ZONES = 8,          /* of these */
     CHECK_KERNEL_NAME_SIZE = 128,
 };
 
@@ -82,9 +84,16 @@ struct check_occasion {
 /* A launch of the kernel, from when it is filled until its result was read. The tasks and the
  * result lie in pinned host memory, which goes with the context.
  * Invariant: in the context's `idle` or `running` list, or held by the thread that fills it or
- * reads its result; count is 0 in the idle list. blocks[i] is task i's. */
+ * reads its result; count is 0 in the idle list. blocks[i] is task i's. number, freed_by, free_over
+ * and given_up are guarded by the lock. */
 struct check_launch {
     TAILQ_ENTRY(check_launch) in_list;
+    LIST_ENTRY(check_launch) in_every;
+    uint64_t number;   /* of all of the context's, when it was submitted; 0: it is not under way */
+    bool copies;       /* zones: it has nothing to find */
+    uint32_t freed_by; /* it fills what the thread of that number has freed; 0: nothing */
+    bool free_over;    /* that free has returned */
+    bool given_up;     /* some other thread has waited for it for long enough */
     struct check_task *tasks;
     struct check_failure *failure;
     const unsigned char *zone; /* CHECK_ZONE_SOURCE bytes of one, pinned */
@@ -119,7 +128,10 @@ struct check_context {
     CUevent order, filled;
     bool slow; /* a fill has not ended in the time that is waited for one */
     struct launch_list idle, running;
-    unsigned launches; /* made so far */
+    LIST_HEAD(, check_launch) every;
+    unsigned launches, made; /* asked for so far, and those that there are */
+    unsigned spare;          /* in `idle` */
+    uint64_t submissions;
     struct check_list bare, quarantine, left;
     struct check_block *cursor;  /* in the quarantine: where to go on verifying; NULL: its first */
     uint64_t leaving;            /* bytes of LEAVING blocks */
@@ -193,6 +205,8 @@ static inline bool context_is_there(const struct check_context *context) {
     lock_check_held(LOCK_CHECK);
     return !context->lost && !context->shut && !context->ended;
 }
+/* As context_use. Lock not held, as everywhere below. */
+bool context_begin_use(struct check *check, struct check_context *context);
 /* Keeps the current context from ending; NULL: nothing is checked there. */
 struct check_context *context_use_current(struct check *check);
 void context_end_use(struct check *check, struct check_context *context);
@@ -231,8 +245,11 @@ bool closing_making_is_over(struct check *check, uint64_t ends);
 void gpu_open(struct check *check, struct check_context *context);
 /* Frees the records of its launches: nobody uses the context. Lock not needed. */
 void gpu_forget(struct check_context *context);
-/* An idle launch, now the caller's; NULL: none is to be had without waiting. */
+/* An idle launch, now the caller's; NULL: none is to be had without waiting. Some are kept for
+ * zones, whose filling waits for no work: where many others wait, new blocks have zones all the
+ * same. */
 struct check_launch *gpu_take_launch(struct check *check, struct check_context *context);
+struct check_launch *gpu_take_launch_for_zones(struct check *check, struct check_context *context);
 /* Submits a launch that is the caller's, behind all work that the program has submitted. Empty ones
  * become idle. False: the driver refused or a stream is being captured; the launch is idle and
  * nothing of it happens. */
@@ -244,6 +261,16 @@ bool gpu_fill(struct check *check, struct check_context *context, struct check_l
 /* Takes the running launch that was submitted first if it has ended: it becomes the caller's. NULL:
  * it has not. */
 struct check_launch *gpu_take_ended(struct check *check, struct check_context *context);
+/* As gpu_take_ended, of those that copy zones. */
+struct check_launch *gpu_take_copied(struct check *check, struct check_context *context);
+/* Waits until the launch of that number has ended. NOT_READY: it has not after so many looks; other
+ * errors: that cannot be asked, or not any more. */
+enum { GPU_LOOKS_WITHOUT_END = -1 };
+CUresult gpu_await(struct check *check, struct check_context *context,
+                   const struct check_launch *launch, uint64_t number, int looks);
+/* Waits until the launch has ended that was submitted first. False: there is none, or that cannot
+ * be asked. */
+bool gpu_await_first(struct check *check, struct check_context *context);
 void gpu_make_idle(struct check *check, struct check_context *context, struct check_launch *launch);
 /* Whether all that was submitted before our last launch is done. */
 bool gpu_is_alone(struct check *check, struct check_context *context);
@@ -279,6 +306,9 @@ void verify_all(struct check *check, struct check_context *context,
 /* Reads the results of launches that have ended, reports failures, and gives blocks that leave the
  * quarantine to the pool. Waits for nothing. The context is in use. */
 void results_read(struct check *check, struct check_context *context);
+/* As results_read, but gives nothing to the pool, which may have the driver free it, with a wait.
+ */
+void results_read_and_keep(struct check *check, struct check_context *context);
 /* Reads the results after the program has waited for the GPU: if nothing but our launches is left
  * to run, they are waited for. */
 void results_finish(struct check *check, struct check_context *context);
@@ -289,6 +319,19 @@ void results_tell(struct check *check, const struct check_launch *launch,
 /* Reads all results, when all launches have ended. False: they cannot be waited for. */
 bool results_await(struct check *check, struct check_context *context);
 
+/* Reads the results, and returns a launch for a free or for zones. NULL: there is none. A free
+ * waits for one, if need be: natively it waits for all work that has been submitted. */
+struct check_launch *results_take_for_free(struct check *check, struct check_context *context);
+struct check_launch *results_take_for_zones(struct check *check, struct check_context *context);
+
+/* fills.c. All below: lock not held. */
+
+/* To be called before the program submits work to the context, which is in use: waits until what
+ * has been freed is filled. */
+void fills_await(struct check *check, struct check_context *context);
+/* To be called when a free of this thread's is about to return. */
+void fills_free_is_over(struct check *check, struct check_context *context);
+
 /* quarantine.c. All below: lock held. */
 
 /* Puts blocks whose zones are not filled yet, and then quarantined blocks that are not verified,
@@ -297,6 +340,9 @@ void quarantine_fill_zones(struct check_context *context, struct check_launch *l
 void quarantine_verify_some(struct check_context *context, struct check_launch *launch);
 /* Has blocks leave until at most `bytes` are left. Lock not held, the context in use. */
 void quarantine_shrink(struct check *check, struct check_context *context, uint64_t bytes);
+/* Gives all that is kept from reuse back to the pool, waiting for the GPU. Returns whether any was.
+ * Lock not held, the context in use. */
+bool quarantine_empty(struct check *check, struct check_context *context);
 
 /* report.c. All below: lock not held; the block is a copy. */
 

@@ -61,9 +61,7 @@ bool check_make_room(struct check *check) {
     if (check->driver->ctx_get_device(&device) != CUDA_SUCCESS)
         return false;
     while ((context = use_next(check, context, device))) {
-        bool kept = context->quarantined + context->leaving != 0;
-        quarantine_shrink(check, context, 0);
-        made |= results_await(check, context) && kept;
+        made |= quarantine_empty(check, context);
         context_end_use(check, context);
     }
     return made;
@@ -73,6 +71,10 @@ bool check_make_room(struct check *check) {
 
 void check_work(struct check *check) {
     struct check_context *context = context_of_current(check);
+    if (context && context_begin_use(check, context)) {
+        fills_await(check, context);
+        context_end_use(check, context);
+    }
     check_lock(check);
     if (context)
         context->work++;

@@ -52,6 +52,30 @@ static void evict_oldest(struct check *check, struct check_context *context,
     }
 }
 
+/* How many bytes are kept from reuse. */
+static uint64_t kept_in(struct check *check, const struct check_context *context) {
+    check_lock(check);
+    uint64_t bytes = context_is_there(context) ? context->quarantined + context->leaving : 0;
+    check_unlock(check);
+    return bytes;
+}
+
+bool quarantine_empty(struct check *check, struct check_context *context) {
+    lock_check_none();
+    enum { ROUNDS = 8 }; /* that free nothing: other threads have all launches, or free as much */
+    uint64_t before = kept_in(check, context), least = before;
+    for (int rounds = 0; least && rounds < ROUNDS; rounds++) {
+        quarantine_shrink(check, context, 0);
+        if (!results_await(check, context))
+            break;
+        uint64_t kept = kept_in(check, context);
+        if (kept < least)
+            rounds = 0;
+        least = kept < least ? kept : least;
+    }
+    return least < before;
+}
+
 void quarantine_shrink(struct check *check, struct check_context *context, uint64_t bytes) {
     lock_check_none();
     for (bool more = true; more;) {

@@ -63,12 +63,17 @@ static void give_back(struct check *check, struct check_context *context) {
     pool_gate_leave(check->pool);
 }
 
-void results_read(struct check *check, struct check_context *context) {
+void results_read_and_keep(struct check *check, struct check_context *context) {
     lock_check_none();
     struct check_launch *launch;
     while ((launch = gpu_take_ended(check, context)))
         if (read_result(check, context, launch))
             gpu_submit(check, context, launch);
+}
+
+void results_read(struct check *check, struct check_context *context) {
+    lock_check_none();
+    results_read_and_keep(check, context);
     check_lock(check);
     bool left = !TAILQ_EMPTY(&context->left);
     check_unlock(check);
@@ -100,4 +105,28 @@ void results_finish(struct check *check, struct check_context *context) {
     results_read(check, context);
     while (is_running(check, context) && gpu_is_alone(check, context) && gpu_wait(check, context))
         results_read(check, context);
+}
+
+struct check_launch *results_take_for_free(struct check *check, struct check_context *context) {
+    lock_check_none();
+    enum { TRIES = CHECK_LAUNCHES }; /* others may take what has ended */
+    results_read(check, context);
+    struct check_launch *launch = gpu_take_launch(check, context);
+    for (int i = 0; !launch && i < TRIES && gpu_await_first(check, context); i++) {
+        results_read(check, context);
+        launch = gpu_take_launch(check, context);
+    }
+    return launch;
+}
+
+struct check_launch *results_take_for_zones(struct check *check, struct check_context *context) {
+    lock_check_none();
+    struct check_launch *ended;
+    results_read(check, context);
+    struct check_launch *launch = gpu_take_launch_for_zones(check, context);
+    while (!launch && (ended = gpu_take_copied(check, context))) {
+        read_result(check, context, ended);
+        launch = gpu_take_launch_for_zones(check, context);
+    }
+    return launch;
 }

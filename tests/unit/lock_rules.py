@@ -38,7 +38,6 @@ STEP = re.compile(rf"[{{}};]|\breturn\b(?P<calls> \w+\()?|\b(?P<take>{'|'.join(T
 MORE_SCOPES = {
     "src/check/gpu.c": {
         "submit_in": "one of two endings, each with a scope of its own",
-        "gpu_take_ended": "takes a launch out while it asks for it, and puts it back",
     },
     "src/check/report.c": {"log_file": "looks whether there is a file, opens one without the lock, and keeps it if no other thread has"},
     "src/check/results.c": {"read_result": "one of two endings, each with a scope of its own"},

@@ -343,6 +343,144 @@ static void the_end_of_a_context_waits_for_those_who_use_it(void **state) {
     expect(NULL);
 }
 
+/* Frees that do not wait. */
+
+enum { IN_FLIGHT = CHECK_LAUNCHES - CHECK_LAUNCHES_FOR_ZONES, NS_BUSY = 30000000 };
+
+static CUstream open_stream(void) {
+    CUstream stream;
+    assert_ok(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    pool_stream_created(pool, stream, true);
+    return stream;
+}
+
+static void free_all(CUdeviceptr *blocks, int count) {
+    for (int i = 0; i < count; i++)
+        assert_ok(release(blocks[i]));
+}
+
+/* However many frees are behind the program's work, and so have a launch of their own each. */
+static void what_is_freed_behind_work_serves_a_full_device(void **state) {
+    (void)state;
+    const int counts[] = {8, IN_FLIGHT - 1, IN_FLIGHT, CHECK_LAUNCHES, CHECK_LAUNCHES + 20};
+    size_t available, total, released;
+    uint64_t busy = NS_BUSY;
+    CUstream stream = open_stream();
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        CUdeviceptr blocks[CHECK_LAUNCHES + 20];
+        size_t bytes = 6 * MiB / (size_t)counts[i];
+        for (int j = 0; j < counts[i]; j++)
+            blocks[j] = alloc(bytes);
+        assert_ok(cuMemGetInfo_v2(&available, &total));
+        assert_ok(launch("spin_ns", stream, (void *[]){&busy}));
+        free_all(blocks, counts[i]);
+        CUdeviceptr large = alloc(available + 4 * MiB);
+        assert_ok(release(large));
+        synchronize();
+        assert_true(pool_give_up(pool, -1, SIZE_MAX, true, &released));
+    }
+    expect(NULL);
+}
+
+static CUdeviceptr alloc_and_await_zones(void) {
+    CUdeviceptr block = alloc(1000);
+    assert_ok(cuStreamSynchronize(LIST_FIRST(&check->contexts)->filling));
+    return block;
+}
+
+static void new_blocks_have_zones_however_many_frees_wait(void **state) {
+    (void)state;
+    CUdeviceptr blocks[IN_FLIGHT], later[3 * CHECK_LAUNCHES_FOR_ZONES];
+    CUstream stream = open_stream();
+    for (int i = 0; i < IN_FLIGHT; i++)
+        blocks[i] = alloc_and_await_zones();
+    struct gate gate = gate_close(stream);
+    free_all(blocks, IN_FLIGHT);
+    uint64_t copies = stats_get(STATS_check_copies);
+    for (int i = 0; i < 3 * CHECK_LAUNCHES_FOR_ZONES; i++)
+        later[i] = alloc_and_await_zones();
+    assert_int_equal(stats_get(STATS_check_copies), copies + 6 * CHECK_LAUNCHES_FOR_ZONES);
+    gate_open(gate);
+    free_all(later, 3 * CHECK_LAUNCHES_FOR_ZONES);
+    synchronize();
+    gate_remove(gate);
+    expect(NULL);
+}
+
+/* The work before a free ends when somebody has asked for a while whether it has. */
+static CUresult (*event_query)(CUevent);
+static struct gate before_free;
+static int questions;
+
+static CUresult query_and_open(CUevent event) {
+    if (++questions == 20)
+        gate_open(before_free);
+    return event_query(event);
+}
+
+static CUresult query_and_count(CUevent event) {
+    questions++;
+    return event_query(event);
+}
+
+static void query_by(CUresult (*query)(CUevent)) {
+    questions = 0;
+    event_query = driver.event_query;
+    driver.event_query = query;
+}
+
+static void end_queries(void) {
+    driver.event_query = event_query;
+    gate_open(before_free);
+    synchronize();
+    gate_remove(before_free);
+}
+
+static void a_write_behind_a_free_that_waits_for_nothing_is_found(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000);
+    before_free = gate_close(open_stream());
+    assert_ok(release(a));
+    query_by(query_and_open);
+    set(a + 8, 4);
+    end_queries();
+    expect("8 bytes inside the allocation");
+}
+
+static void free_in_thread(CUdeviceptr block) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, free_elsewhere, &block), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void a_write_behind_another_threads_free_is_found(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000);
+    before_free = gate_close(open_stream());
+    free_in_thread(a);
+    query_by(query_and_open);
+    set(a + 8, 4);
+    end_queries();
+    expect("8 bytes inside the allocation");
+}
+
+/* What the free waits for may be waiting for this thread's work. */
+static void another_threads_free_holds_work_up_once_and_not_for_ever(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000), b = alloc(1000), c = alloc(1000);
+    before_free = gate_close(open_stream());
+    free_in_thread(a);
+    query_by(query_and_count);
+    set(b, 4);
+    assert_true(questions > 20);
+    free_in_thread(c);
+    questions = 0;
+    set(b, 4);
+    assert_int_equal(questions, 0);
+    end_queries();
+    expect(NULL);
+}
+
 static void rows_grow_with_the_largest_task_up_to_a_limit(void **state) {
     (void)state;
     assert_int_equal(check_kernel_rows(0), 1);
@@ -354,7 +492,8 @@ static void rows_grow_with_the_largest_task_up_to_a_limit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+#define TEST(name)           cmocka_unit_test_setup_teardown(name, start, stop)
+#define TEST_DEFERRING(name) cmocka_unit_test_setup_teardown(name, start_deferring, stop)
         TEST(a_write_beyond_a_block_is_found_when_it_is_freed),
         TEST(a_write_to_freed_memory_is_found_at_the_next_wait),
         TEST(a_correct_life_leaves_nothing_to_report),
@@ -363,12 +502,16 @@ int main(void) {
         TEST(memory_in_quarantine_is_given_back_before_an_allocation_fails),
         TEST(during_a_capture_blocks_are_served_unchecked),
         TEST(pointers_are_told_as_without_zones),
-        cmocka_unit_test_setup_teardown(what_the_check_still_looks_at_is_the_drivers_to_free,
-                                        start_deferring, stop),
+        TEST_DEFERRING(what_the_check_still_looks_at_is_the_drivers_to_free),
         TEST(a_host_function_may_free_nothing_and_ends_no_checking),
         TEST(during_the_end_of_a_context_blocks_are_served_unchecked),
         TEST(an_end_is_its_own_contexts),
         TEST(the_end_of_a_context_waits_for_those_who_use_it),
+        TEST_DEFERRING(what_is_freed_behind_work_serves_a_full_device),
+        TEST_DEFERRING(new_blocks_have_zones_however_many_frees_wait),
+        TEST_DEFERRING(a_write_behind_a_free_that_waits_for_nothing_is_found),
+        TEST_DEFERRING(a_write_behind_another_threads_free_is_found),
+        TEST_DEFERRING(another_threads_free_holds_work_up_once_and_not_for_ever),
         cmocka_unit_test(rows_grow_with_the_largest_task_up_to_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
