@@ -107,11 +107,17 @@ void check_primary_ended(struct check *check, CUdevice device, bool ended) {
     finish_end(check, &(struct check_end){.device = device}, ended);
 }
 
+static void note_outlived(struct check *check, struct check_context *context) {
+    check_lock(check);
+    context->outlived = true;
+    check_unlock(check);
+}
+
 void check_green_ended(struct check *check, CUcontext handle, bool ended) {
     const struct check_end end = {.handle = handle};
     struct check_context *context = NULL;
     while (ended && (context = closing_next(check, context, &end)))
-        context->outlived = true;
+        note_outlived(check, context);
     finish_end(check, &end, ended);
 }
 

@@ -102,6 +102,7 @@ void gpu_open(struct check *check, struct check_context *context) {
     lock_check_none();
     context->ready = has_entries(check->driver) && open_streams(check->driver, context);
     context->lost = !context->ready;
+    context->launches = CHUNK;
     if (context->ready)
         grow(check, context);
 }

@@ -343,6 +343,21 @@ static void the_end_of_a_context_waits_for_those_who_use_it(void **state) {
     expect(NULL);
 }
 
+static void an_end_gives_up_a_user_who_does_not_come_back_once(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    struct check_context *context = LIST_FIRST(&check->contexts);
+    assert_true(context_begin_use(check, context)); /* and the thread is cancelled */
+    check_primary_ending(check, 0);
+    assert_int_equal(context->users, 0);
+    check_primary_ended(check, 0, false);
+    context_end_use(check, context); /* it does come back */
+    assert_int_equal(context->users, 0);
+    set(block, 1003);
+    assert_ok(release(block));
+    expect("Invalid write of size 3 bytes\n");
+}
+
 /* Frees that do not wait. */
 
 enum { IN_FLIGHT = CHECK_LAUNCHES - CHECK_LAUNCHES_FOR_ZONES, NS_BUSY = 30000000 };
@@ -507,6 +522,7 @@ int main(void) {
         TEST(during_the_end_of_a_context_blocks_are_served_unchecked),
         TEST(an_end_is_its_own_contexts),
         TEST(the_end_of_a_context_waits_for_those_who_use_it),
+        TEST(an_end_gives_up_a_user_who_does_not_come_back_once),
         TEST_DEFERRING(what_is_freed_behind_work_serves_a_full_device),
         TEST_DEFERRING(new_blocks_have_zones_however_many_frees_wait),
         TEST_DEFERRING(a_write_behind_a_free_that_waits_for_nothing_is_found),
