@@ -173,8 +173,8 @@ static CUresult try_round(struct search *search, bool *over) {
     return result;
 }
 
-/* Waits a moment for work that keeps idle memory from the driver. False: it has been waited for
- * `most` seconds. Lock held on entry and return, not in between. */
+/* Waits a moment for work that keeps idle memory from the driver. False: that would not help, or it
+ * has been waited for `most` seconds. Lock held on entry and return, not in between. */
 static bool wait_briefly(struct search *search, struct patience *brief, double most) {
     lock_check_held(LOCK_POOL);
     struct pool *pool = search->pool;
@@ -182,7 +182,8 @@ static bool wait_briefly(struct search *search, struct patience *brief, double m
     if (!search->all_busy || atomic_load(&pool->captures))
         return false;
     pool_unlock(pool);
-    bool more = patience_wait(pool, brief, PATIENCE_BRIEFLY, seconds);
+    bool more = reach_idle_helps(pool, search->request, NULL) &&
+                patience_wait(pool, brief, PATIENCE_BRIEFLY, seconds);
     pool_lock(pool);
     return more;
 }

@@ -105,3 +105,20 @@ uint64_t pages_idle(struct pool *pool, const struct device *device) {
         return device->live_blocks ? unused : device_idle(device);
     return unused + worth(device, device_idle(device) - unused);
 }
+
+/* A block that shares its page with others may free all of it. */
+uint64_t pages_idle_roughly(const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    return device_idle(device) + device_idle_blocks(device) * ROUND_PAGE;
+}
+
+/* Whether pages_idle has looked at all blocks, or need not. */
+static bool tells_all(struct pool *pool, const struct device *device) {
+    return pool->keeper->cuts || (ledger_index(pool) && device->index.small.count <= LOOKS &&
+                                  device->index.large.count <= LOOKS);
+}
+
+uint64_t pages_idle_at_most(struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    return tells_all(pool, device) ? pages_idle(pool, device) : pages_idle_roughly(device);
+}

@@ -2,8 +2,6 @@
 
 #include "pool/internal.h"
 
-enum { PAGE = 2 << 20 };
-
 uint64_t reach_least(const struct request *request) {
     uint64_t bytes = request->bytes;
     if (request->pitch && !bytes &&
@@ -19,16 +17,16 @@ bool reach_has_room(const struct request *request) {
            reach_least(request) <= device->total;
 }
 
-/* Idle memory of other kinds may lie in the same place: see out_of_memory.c. A block that shares
- * its page with others may free all of it. *coming: another thread gives some of it back. Lock
- * held. */
-static uint64_t most_back(const struct pool *pool, CUdevice ordinal, bool *coming) {
+/* Idle memory of other kinds may lie in the same place: see out_of_memory.c. surely: page by page.
+ * *coming: another thread gives some of it back. Lock held. */
+static uint64_t most_back(struct pool *pool, const struct device *own, bool surely, bool *coming) {
     lock_check_held(LOCK_POOL);
     const struct device *device;
     uint64_t bytes = 0;
     TAILQ_FOREACH (device, &pool->devices, link)
-        if (device->ordinal == ordinal || device->memory != POOL_DEVICE) {
-            bytes += device_idle(device) + device_idle_blocks(device) * PAGE;
+        if (device == own || device->memory != POOL_DEVICE) {
+            bytes += surely && device == own ? pages_idle_at_most(pool, device)
+                                             : pages_idle_roughly(device);
             *coming = *coming || device->releasing || device->attempting;
         }
     return bytes;
@@ -72,7 +70,7 @@ bool reach_idle_helps(struct pool *pool, const struct request *request, size_t *
     pool_lock(pool);
     bool coming = round != atomic_load(&pool->release_rounds);
     uint64_t most =
-        available + most_back(pool, device->ordinal, &coming) + (lack ? slack(device) : 0);
+        available + most_back(pool, device, !lack, &coming) + (lack ? slack(device) : 0);
     most -= coming ? 0 : kept_from_driver(pool, request);
     pool_unlock(pool);
     size_t takes = round_physical(request->size); /* bins' sizes are no whole pages */

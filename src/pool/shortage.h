@@ -39,8 +39,13 @@ void patience_end(const struct patience *patience); /* counts the time */
  * config.on_shortage. Lock not held. bytes: 0 if not known. */
 void shortage_report(struct pool *pool, struct device *device, const char *call, size_t bytes);
 
-/* pages.c: bytes of device memory that would be free if all idle blocks were. Lock held. */
+/* pages.c: bytes of device memory that would be free if all idle blocks were; at least. Lock held.
+ */
 uint64_t pages_idle(struct pool *pool, const struct device *device);
+/* What pages_idle is at most. Lock held. */
+uint64_t pages_idle_at_most(struct pool *pool, const struct device *device);
+/* What pages_idle is at most, by the sums alone. Lock held. */
+uint64_t pages_idle_roughly(const struct device *device);
 /* block_map.c: to be called after an allocation from the driver: makes a new map of where blocks
  * lie once held memory has grown by an eighth. Lock held. */
 void block_map_grow(struct pool *pool, struct device *device);

@@ -80,6 +80,14 @@ def test_a_request_that_nothing_could_serve_costs_no_idle_memory_and_no_wait(bot
     assert pooled.err == ""
 
 
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "vmm", "paddle"])
+def test_a_request_for_more_than_is_free_waits_for_no_device(both, preset, mode):
+    _, pooled = both([PROGRAM, "beyond"], env={**BIG, "POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode, "POOLCUDA_OOM_WAIT": "86400"})
+    assert pooled.out == "beyond: 2\n"
+    assert counted(pooled, "calls that waited for a busy device, see POOLCUDA_OOM_WAIT") == 0
+
+
 # --- a device that is nearly full ---
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])

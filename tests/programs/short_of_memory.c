@@ -9,6 +9,8 @@
  *   object      all of the device is freed, that kernel begins, and an event is made
  *   impossible  what can never be had is asked for while that kernel runs, and what was freed again
  *   too_much    more is asked for than is left beside what is live
+ *   beyond      more is asked for, by 8 MiB, than is free, while blocks are idle that do not fill
+ *               their pages and that kernel runs
  *   loop        the share of the device that the second argument says, in percent, is live; in a
  *               loop three temporaries of different sizes are allocated and freed, two at a time
  *   phases      in each of three phases blocks of a size of its own are allocated and freed
@@ -146,6 +148,21 @@ static void too_much(const char *argument) {
     CHECK(cuMemFree_v2(kept));
 }
 
+static void beyond(const char *argument) {
+    (void)argument;
+    enum { BLOCKS = 10, FREED = 7 };
+    CUdeviceptr blocks[BLOCKS];
+    size_t available;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = allocate((size_t)(10 * MIB + i * 100000));
+    for (int i = 0; i < FREED; i++)
+        CHECK(cuMemFree_v2(blocks[i]));
+    begin_kernel();
+    CHECK(cuMemGetInfo_v2(&available, &total));
+    printf("beyond: %d\n", try_allocate(available + 8 * MIB));
+    end_kernel();
+}
+
 static void loop(const char *argument) {
     static const size_t sizes[] = {2 * MIB, 6 * MIB, 14 * MIB};
     size_t share = total / 100 * (size_t)atoi(argument);
@@ -205,9 +222,9 @@ static const struct {
     const char *name;
     void (*run)(const char *argument);
 } cases[] = {
-    {"larger", larger}, {"pieces", pieces},         {"object", object},
-    {"hold", hold},     {"impossible", impossible}, {"too_much", too_much},
-    {"loop", loop},     {"phases", phases},         {"elsewhere", elsewhere},
+    {"larger", larger},         {"pieces", pieces},       {"object", object}, {"hold", hold},
+    {"impossible", impossible}, {"too_much", too_much},   {"beyond", beyond}, {"loop", loop},
+    {"phases", phases},         {"elsewhere", elsewhere},
 };
 
 int main(int argc, char **argv) {
