@@ -56,7 +56,7 @@ static int lower(char letter) {
     return letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter;
 }
 
-/* Of ASCII's letters, whatever the locale. */
+/* The letters are ASCII's, whatever the locale. */
 HIDDEN int strncasecmp(const char *one, const char *other, size_t size) {
     for (size_t i = 0; i < size; i++)
         if (lower(one[i]) != lower(other[i]) || !one[i])
