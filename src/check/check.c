@@ -52,17 +52,6 @@ static size_t with_zones(size_t bytes) {
     return CHECK_ZONE + (bytes + CHECK_ZONE + CHECK_ZONE - 1) / CHECK_ZONE * CHECK_ZONE;
 }
 
-/* Has zones filled. Where the pool clears what it hands out, the clearing comes first. */
-static void submit_fills(struct check *check, struct check_context *context,
-                         struct check_launch *launch) {
-    struct pool_config config;
-    pool_get_config(check->pool, &config);
-    if (config.zero)
-        gpu_submit(check, context, launch);
-    else
-        gpu_fill(check, context, launch);
-}
-
 /* Makes a record, and finds the context to check its block in. NULL: it cannot be checked. */
 static struct check_block *begin(struct check *check, const struct call_site *site) {
     struct check_context *context = NULL;
@@ -90,8 +79,8 @@ static bool register_block(struct check *check, struct check_block *block) {
     if (launch)
         quarantine_fill_zones(context, launch);
     check_unlock(check);
-    if (launch)
-        submit_fills(check, context, launch);
+    if (launch) /* what the pool has cleared for POOLCUDA_ZERO the host has waited for */
+        gpu_fill(check, context, launch);
     context_end_use(check, context);
     return true;
 }

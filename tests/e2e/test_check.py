@@ -84,6 +84,14 @@ def test_programs_of_other_tests_have_nothing_to_report(run, command, check, fre
     assert (checked.code, checked.hazards) == (native.code, 0)
 
 
+@pytest.mark.parametrize("zero", ["0", "1"])
+@pytest.mark.parametrize("check, free", MODES)
+def test_a_write_beyond_memory_that_has_just_been_allocated_is_found(run, check, free, zero):
+    env = {"POOLCUDA_CHECK": check, "POOLCUDA_FREE": free, "POOLCUDA_ZERO": zero}
+    checked = run(PROGRAMS / "overflows_cleared", env=env)
+    assert checked.err.count("Invalid write of size 8 bytes") == 20, checked.err
+
+
 @pytest.mark.parametrize("check, free", MODES)
 @pytest.mark.parametrize("name", ["answers", "free_in_capture"])
 def test_programs_that_free_wrongly_on_purpose_get_what_they_get_natively(run, name, check, free):
