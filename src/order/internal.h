@@ -46,6 +46,8 @@ struct order_stream *order_find_stream(struct order *order, CUstream handle,
  * it could not be recorded. Calls the driver. Lock held on entry and return, not in between. */
 struct order_fence *order_record_in_stream(struct order *order, struct order_context *context,
                                            const struct order_stream *stream);
+/* Gives back a fence with one user, as has the context. Lock not held. */
+void order_fence_end(struct order *order, struct order_fence *fence);
 /* Drops a fence of the list at that place in it. */
 void order_drop_crossing(struct order *order, struct order_fence **place);
 /* Forgets a created stream. */

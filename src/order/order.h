@@ -195,6 +195,9 @@ void order_end_own_stream(struct order *order, CUcontext context);
 /* Puts it behind what the context's frees owe, and behind nothing else. False: that has to be paid.
  */
 bool order_puts_own_behind(struct order *order, CUcontext context, CUstream own);
+/* Waits until it has done what was submitted to it, if there is one, while nothing is owed: then
+ * that is no program's work. Lock not held. */
+void order_await_own(struct order *order, CUcontext context);
 /* A fence of what has been submitted to it, for order_fence_wait. False: it cannot be recorded. */
 bool order_fence_own(struct order *order, CUcontext context, CUstream own,
                      struct order_fence **fence);

@@ -234,13 +234,18 @@ bool order_fence_now(struct order *order, CUcontext handle, bool whole,
     return *fence;
 }
 
-CUresult order_fence_wait(struct order *order, struct order_fence *fence) {
-    CUresult result = fence_wait(order, fence);
+void order_fence_end(struct order *order, struct order_fence *fence) {
+    lock_check_none();
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context = fence->context;
     fence_drop(fence);
     order_leave(context);
     lock_drop(&order->lock, LOCK_ORDER);
+}
+
+CUresult order_fence_wait(struct order *order, struct order_fence *fence) {
+    CUresult result = fence_wait(order, fence);
+    order_fence_end(order, fence);
     return result;
 }
 

@@ -2,6 +2,8 @@
  * program's goes there. They end with their contexts. */
 #include "order/internal.h"
 
+#include "base/futex.h"
+
 /* The stream is the context's from now on, or destroyed if that has another, or has ended. */
 static CUstream keep(struct order *order, CUcontext handle, CUstream made) {
     lock_take(&order->lock, LOCK_ORDER);
@@ -77,4 +79,24 @@ bool order_fence_own(struct order *order, CUcontext handle, CUstream own,
     }
     lock_drop(&order->lock, LOCK_ORDER);
     return *fence;
+}
+
+void order_await_own(struct order *order, CUcontext handle) {
+    lock_check_none();
+    enum { LOOKS = 1000 }; /* what is behind no unpaid wait is over in a few */
+    struct order_fence *fence = NULL;
+    lock_take(&order->lock, LOCK_ORDER);
+    struct order_context *context = order_find(order, handle);
+    if (context && context->own) {
+        const struct order_stream stream = describe(order, context, context->own);
+        fence = order_record_in_stream(order, context, &stream);
+    }
+    lock_drop(&order->lock, LOCK_ORDER);
+    if (!fence)
+        return;
+    for (int i = 0; i < LOOKS && fence_query(order, fence) == CUDA_ERROR_NOT_READY &&
+                    !(atomic_load(&order_word) & ORDER_OWED);
+         i++)
+        futex_pause();
+    order_fence_end(order, fence);
 }

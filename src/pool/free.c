@@ -75,7 +75,7 @@ CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr point
     if (ours && block->state == BLOCK_LIVE)
         return free_live(pool, block, current);
     /* During a release the address may be one of the next primary context's. */
-    bool again = ours && !block->context->releases;
+    bool again = ours ? !block->context->releases : stranded_has(pool, pointer);
     pool_unlock(pool);
     stats_add(again ? STATS_free_double : STATS_free_unknown, 1);
     return source_release(pool, memory, again ? POOL_NOWHERE : pointer);

@@ -67,8 +67,7 @@ static CUresult make(struct pool *pool, struct context *context, struct driver_p
         async->stream = stream;
         stream = NULL;
     }
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_OUT_OF_MEMORY && !async->memory_pool)
-        async->cannot = true;
+    async->cannot = result == CUDA_ERROR_NOT_SUPPORTED && !async->memory_pool;
     *found = *async;
     pool_unlock(pool);
     driver_pool_destroy(pool->driver, memory_pool, stream);
@@ -84,7 +83,7 @@ static CUresult complete(struct pool *pool, struct context *context, struct driv
     CUresult result = found->cannot ? CUDA_ERROR_NOT_SUPPORTED : make(pool, context, found);
     if (result == CUDA_SUCCESS || result == CUDA_ERROR_OUT_OF_MEMORY)
         return result;
-    if (pool->config.say)
+    if (result == CUDA_ERROR_NOT_SUPPORTED && pool->config.say)
         pool->config.say(
             pool->driver->others_pools
                 ? "poolcuda: another tool stands before the driver's stream-ordered functions and "
@@ -420,13 +419,15 @@ static void count_pending(struct pool *pool, struct context *context) {
 }
 
 /* What has been freed may count as used until the host has seen the free's end [cuda.h,
- * cuMemPoolTrimTo]. In the store's own stream there is nothing to wait for but such frees. Gate
- * entered. */
+ * cuMemPoolTrimTo]. In the store's own stream there is nothing to wait for but such frees, nor in
+ * the other one while nothing is owed. Gate entered. */
 static size_t trim(struct pool *pool, CUmemoryPool memory_pool, size_t bytes) {
     CUstream stream;
     struct context *context = context_of(pool, memory_pool, &stream);
     if (stream)
         pool->driver->stream_synchronize(stream);
+    if (context)
+        order_await_own(&pool->order, context->handle);
     size_t released = driver_pool_trim(pool->driver, memory_pool, bytes);
     stats_add(STATS_driver_frees, released > 0);
     if (context && released < bytes)

@@ -10,7 +10,7 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
     if (block && block->state == BLOCK_LIVE) {
         *requested_bytes = block->requested;
         state = POOL_POINTER_LIVE;
-    } else if (block) {
+    } else if (block || stranded_has(pool, base)) {
         state = POOL_POINTER_IDLE;
     }
     pool_unlock(pool);

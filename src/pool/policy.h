@@ -69,6 +69,8 @@ void source_driver_pool_gave_back(struct pool *pool, struct context *context, si
 /* Takes a block that has left the ledger while its context ends, or later: the driver frees what
  * lies in no memory pool of its own, and the rest is kept for stranded_free. Lock held. */
 void stranded_keep(struct pool *pool, struct pool_block *block);
+/* Whether that is kept: for the program it is free. Lock held. */
+bool stranded_has(const struct pool *pool, CUdeviceptr pointer);
 /* Frees what is kept. A context of the device is current. Lock not held. */
 void stranded_free(struct pool *pool, struct device *device);
 

@@ -14,6 +14,17 @@ void stranded_keep(struct pool *pool, struct pool_block *block) {
     device->stranded = block;
 }
 
+bool stranded_has(const struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    const struct device *device;
+    const struct pool_block *block;
+    TAILQ_FOREACH (device, &pool->devices, link)
+        for (block = device->stranded; block; block = block->next_leaving)
+            if (block->pointer == pointer)
+                return true;
+    return false;
+}
+
 static struct pool_block *take_all(struct pool *pool, struct device *device) {
     pool_lock(pool);
     struct pool_block *blocks = device->stranded;

@@ -1,5 +1,6 @@
 /* Contexts are lost by a kernel's fault and destroyed, one after the other, with memory of theirs
- * in use and freed. All of it is the device's again. */
+ * in use and freed. All of it is the device's again, though the program frees some of it once more
+ * when the context is gone, which is refused. */
 #include "driver/cuda_api.h"
 #include "program.h"
 
@@ -8,6 +9,8 @@
 #define CHECK(call) REQUIRE((call) == CUDA_SUCCESS)
 
 enum { TURNS = 5, BLOCKS = 6, BYTES = 400000 };
+
+static CUdeviceptr late; /* of the last context */
 
 static void lose_context(void) {
     CUcontext context;
@@ -25,6 +28,7 @@ static void lose_context(void) {
     REQUIRE(cuCtxSynchronize() != CUDA_SUCCESS);
     REQUIRE(cuMemFree_v2(blocks[BLOCKS - 1]) != CUDA_SUCCESS);
     CHECK(cuCtxDestroy_v2(context));
+    late = blocks[BLOCKS - 1];
 }
 
 int main(void) {
@@ -34,6 +38,7 @@ int main(void) {
     for (int i = 0; i < TURNS; i++)
         lose_context();
     CHECK(cuCtxCreate_v2(&context, 0, 0));
+    printf("freed late: %d\n", (int)cuMemFree_v2(late));
     CHECK(cuMemGetInfo_v2(&left, &total));
     printf("%zu bytes are lost\n", total - left);
     return 0;

@@ -154,7 +154,7 @@ static void beyond(const char *argument) {
     CUdeviceptr blocks[BLOCKS];
     size_t available;
     for (int i = 0; i < BLOCKS; i++)
-        blocks[i] = allocate((size_t)(10 * MIB + i * 100000));
+        blocks[i] = allocate((size_t)10 * MIB + (size_t)i * 100000);
     for (int i = 0; i < FREED; i++)
         CHECK(cuMemFree_v2(blocks[i]));
     begin_kernel();
