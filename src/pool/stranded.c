@@ -34,7 +34,8 @@ static struct pool_block *take_all(struct pool *pool, struct device *device) {
 }
 
 /* The work of its context is over. cuMemFree waits for nothing where the memory is the driver's
- * pool's [cuda.h, cuMemFree]. */
+ * pool's [cuda.h, cuMemFree]. What it answers changes nothing: there is no later moment at which
+ * the driver would take what it refuses now. */
 void stranded_free(struct pool *pool, struct device *device) {
     lock_check_none();
     struct pool_block *block, *blocks = take_all(pool, device), *next;
