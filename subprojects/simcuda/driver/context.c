@@ -116,13 +116,17 @@ static CUresult start(struct CUctx_st *context) {
     return CUDA_SUCCESS;
 }
 
+/* What another thread has submitted while the end waited for work is done as well, and seen. */
 static void end_streams(struct CUctx_st *context) {
     struct CUstream_st *stream, *next;
 
     context->legacy = context->fence = NULL; /* they go among the others */
-    DL_FOREACH_SAFE(context->streams, stream, next)
-    if (!stream->destroyed)
-        stream_destroy(stream);
+    DL_FOREACH_SAFE(context->streams, stream, next) {
+        if (stream->last != NULL && stream->last->done)
+            work_seen(stream->last);
+        if (!stream->destroyed)
+            stream_destroy(stream);
+    }
 }
 
 /* Ends what the context owns. Work still pending has been waited for: [wait:context-end] assumed.
