@@ -119,12 +119,15 @@ static CUresult allocate_once(struct pool *pool, const struct wish *wish,
                          : pool_malloc(pool, wish->pointer, wish->bytes, site);
 }
 
-/* What is kept from reuse must not keep the program from memory. */
+/* What is kept from reuse must not keep the program from memory. Other threads may take what is
+ * made room for. */
 static CUresult allocate(struct check *check, const struct wish *wish,
                          const struct call_site *site) {
+    enum { TRIES = 8 };
     CUresult result = allocate_once(check->pool, wish, site);
-    return driver_refused(result) && check_make_room(check) ? allocate_once(check->pool, wish, site)
-                                                            : result;
+    for (int i = 0; i < TRIES && driver_refused(result) && check_make_room(check); i++)
+        result = allocate_once(check->pool, wish, site);
+    return result;
 }
 
 CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
@@ -195,7 +198,7 @@ static struct check_block *take(struct check *check, CUdeviceptr pointer, bool *
     bool live =
         block && !block->held && (block->state == CHECK_LIVE || block->state == CHECK_DETACHED);
     if (live) {
-        *used = block->state == CHECK_LIVE && context_use(block->context);
+        *used = block->state == CHECK_LIVE && context_use(check, block->context);
         block_set_state(check, block, *used ? CHECK_FREEING : CHECK_DETACHED);
         block->held = true;
     }
@@ -279,7 +282,7 @@ static bool keep(struct check *check, struct check_block *block, bool filled,
         block_let_go(block);
     }
     uint64_t kept = context->quarantined, limit = context->limit;
-    bool used = known && context_use(context);
+    bool used = known && context_use(check, context);
     check_unlock(check);
     if (!used)
         return known;

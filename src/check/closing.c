@@ -14,7 +14,8 @@
 #include "base/clock.h"
 #include "base/futex.h"
 
-/* A thread that does not come back was cancelled, or waits for what comes after the end. */
+/* A thread that does not come back waits for what comes after the end, or a signal's handler has
+ * left it with longjmp. */
 static const uint64_t LOST_NS = UINT64_C(5000000000);
 
 static bool is_meant(const struct check_context *context, const struct check_end *end) {
@@ -22,18 +23,23 @@ static bool is_meant(const struct check_context *context, const struct check_end
                        : context->device == end->device && !context->created;
 }
 
+/* Until `resting` changes, or a moment is over. Lock held on entry and return, not in between. */
+static void await_change(struct check *check) {
+    lock_check_held(LOCK_CHECK);
+    const struct timespec most = {.tv_nsec = 100 * 1000 * 1000};
+    int seen = atomic_load(&check->resting);
+    check_unlock(check);
+    futex_wait(&check->resting, seen, &most);
+    check_lock(check);
+}
+
 /* Waits until none of these is there any more, or they are given up. Lock held on entry and return,
  * not in between. */
 static void await_rest(struct check *check, int *users) {
     lock_check_held(LOCK_CHECK);
-    const struct timespec most = {.tv_nsec = 100 * 1000 * 1000};
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
-    while (*users && clock_ns(CLOCK_MONOTONIC) - began < LOST_NS) {
-        int seen = atomic_load(&check->resting);
-        check_unlock(check);
-        futex_wait(&check->resting, seen, &most);
-        check_lock(check);
-    }
+    while (*users && clock_ns(CLOCK_MONOTONIC) - began < LOST_NS)
+        await_change(check);
     *users = 0;
 }
 
@@ -64,7 +70,8 @@ bool closing_use(struct check *check, struct check_context *context) {
     lock_check_none();
     check_lock(check);
     bool used = context_is_there(context);
-    context->users += used;
+    if (used)
+        context_add_user(check, context);
     check_unlock(check);
     return used;
 }
@@ -89,7 +96,33 @@ void closing_is_over(struct check *check, const struct check_end *end) {
         if (is_meant(context, end) && --context->closing == 0)
             context->shut = false;
     check->ends--;
+    futex_change(&check->resting);
     check_unlock(check);
+}
+
+/* Lock held. */
+static bool keeps_memory(const struct check *check, CUdevice device) {
+    lock_check_held(LOCK_CHECK);
+    const struct check_context *context;
+    LIST_FOREACH (context, &check->contexts, link)
+        if (context->closing && !context->ended && context->device == device &&
+            context->quarantined + context->leaving > 0)
+            return true;
+    return false;
+}
+
+bool closing_await(struct check *check, CUdevice device) {
+    lock_check_none();
+    static const uint64_t MOST_NS = UINT64_C(1000000000); /* as the pool for another thread */
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
+    check_lock(check);
+    bool keeps = keeps_memory(check, device), kept = keeps;
+    while (keeps && clock_ns(CLOCK_MONOTONIC) - began < MOST_NS) {
+        await_change(check);
+        keeps = keeps_memory(check, device);
+    }
+    check_unlock(check);
+    return kept && !keeps;
 }
 
 bool closing_making_begins(struct check *check, uint64_t *ends) {

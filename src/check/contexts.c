@@ -2,6 +2,7 @@
 #include "check/internal.h"
 
 #include "base/futex.h"
+#include "pool/uncancelled.h"
 
 #include <stdlib.h>
 
@@ -86,8 +87,10 @@ static struct check_context *make(struct check *check, CUcontext handle) {
     uint64_t ends;
     if (!begin_making(check, &ends))
         return NULL;
+    int cancelling = uncancelled_begins(check->pool);
     struct check_context *context = open_new(check, handle);
     struct check_context *known = add(check, context, handle, ends);
+    uncancelled_ends(check->pool, cancelling);
     if (context && known != context) {
         gpu_forget(context);
         free(context);
@@ -109,17 +112,30 @@ struct check_context *context_to_check(struct check *check) {
     return usable && context && context->ready ? context : NULL;
 }
 
-bool context_use(struct check_context *context) {
+/* How many contexts this thread uses; and what uncancelled_ends takes at last. */
+static _Thread_local struct {
+    int count, cancelling;
+} own_uses __attribute__((tls_model("initial-exec")));
+
+void context_add_user(struct check *check, struct check_context *context) {
+    lock_check_held(LOCK_CHECK);
+    context->users++;
+    if (!own_uses.count++)
+        own_uses.cancelling = uncancelled_begins(check->pool);
+}
+
+bool context_use(struct check *check, struct check_context *context) {
     lock_check_held(LOCK_CHECK);
     bool used = context_is_there(context) && !context->closing;
-    context->users += used;
+    if (used)
+        context_add_user(check, context);
     return used;
 }
 
 bool context_begin_use(struct check *check, struct check_context *context) {
     lock_check_none();
     check_lock(check);
-    bool used = context_use(context);
+    bool used = context_use(check, context);
     check_unlock(check);
     return used;
 }
@@ -137,6 +153,8 @@ void context_end_use(struct check *check, struct check_context *context) {
     check_unlock(check);
     if (last)
         futex_change(&check->resting);
+    if (!--own_uses.count)
+        uncancelled_ends(check->pool, own_uses.cancelling);
 }
 
 void context_end(struct check *check, struct check_context *context) {

@@ -146,9 +146,10 @@ struct check {
     pthread_mutex_t lock;
     struct check_tree blocks;
     LIST_HEAD(, check_context) contexts;
-    atomic_int resting; /* another number whenever some users, or `makers`, have reached 0 */
-    int makers;         /* threads that are making a context's record */
-    int ends;           /* of contexts, which are under way: no record is made */
+    /* Another number whenever some users, or `makers`, have reached 0, or an end is over. */
+    atomic_int resting;
+    int makers; /* threads that are making a context's record */
+    int ends;   /* of contexts, which are under way: no record is made */
     uint64_t ends_begun;
     struct known_file log;                 /* its file may be REPORT_NO_LOG; under the lock */
     uint64_t quarantined;                  /* of all contexts */
@@ -197,8 +198,11 @@ struct check_context *context_of_current(struct check *check);
 /* The current context's record, made and made ready if need be. NULL: nothing can be checked there.
  * Lock not held. */
 struct check_context *context_to_check(struct check *check);
-/* Keeps the context from ending. False: it has ended, is lost, or is about to end. Lock held. */
-bool context_use(struct check_context *context);
+/* Keeps the context from ending. The thread is cancelled after that at the earliest. False: it has
+ * ended, is lost, or is about to end. Lock held. */
+bool context_use(struct check *check, struct check_context *context);
+/* As context_use, where it is known that the context is there. Lock held. */
+void context_add_user(struct check *check, struct check_context *context);
 /* Whether its streams and its memory are there, for who uses it: it is neither lost, nor has
  * anybody given up waiting for its users. Lock held. */
 static inline bool context_is_there(const struct check_context *context) {
@@ -232,6 +236,9 @@ bool closing_use(struct check *check, struct check_context *context);
 void closing_shut(struct check *check, const struct check_end *end);
 /* The contexts that have not ended may be used again. */
 void closing_is_over(struct check *check, const struct check_end *end);
+/* Waits for the ends of the device's contexts that keep memory from reuse, a second at most. False:
+ * there is none, or they last. */
+bool closing_await(struct check *check, CUdevice device);
 /* To be called before a record is made. False: not now. Lock held. */
 bool closing_making_begins(struct check *check, uint64_t *ends);
 /* To be called when it is made. Returns whether it may be used; else it may be of a former context.

@@ -48,7 +48,7 @@ static struct check_context *use_next(struct check *check, struct check_context 
                                       CUdevice device) {
     check_lock(check);
     struct check_context *context = after ? LIST_NEXT(after, link) : LIST_FIRST(&check->contexts);
-    while (context && !(context->device == device && context_use(context)))
+    while (context && !(context->device == device && context_use(check, context)))
         context = LIST_NEXT(context, link);
     check_unlock(check);
     return context;
@@ -64,7 +64,7 @@ bool check_make_room(struct check *check) {
         made |= quarantine_empty(check, context);
         context_end_use(check, context);
     }
-    return made;
+    return closing_await(check, device) || made;
 }
 
 /* --- the program's work, and its waits --- */

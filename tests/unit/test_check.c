@@ -24,8 +24,10 @@ static void *find_symbol(const char *name) {
 static const struct call_site here = {.frames = {1}, .depth = 1};
 
 static int start_in(enum pool_free_mode free_mode, void **state) {
-    const struct pool_config pool_config = {
-        .reuse_ratio = 2, .steal = true, .free_mode = free_mode};
+    const struct pool_config pool_config = {.reuse_ratio = 2,
+                                            .steal = true,
+                                            .free_mode = free_mode,
+                                            .set_cancel_state = pthread_setcancelstate};
     struct check_config config = {.check_quarantine = {LIMIT_BYTES, 8 * MiB, 0},
                                   .check_log = log_path};
     set_up_context(state);
@@ -293,6 +295,32 @@ static void an_end_is_its_own_contexts(void **state) {
     assert_ok(cuCtxSetCurrent(test_context));
 }
 
+static void *end_created(void *created) {
+    static const struct timespec moment = {.tv_nsec = 20000000};
+    nanosleep(&moment, NULL);
+    assert_ok(cuCtxSetCurrent(created));
+    pool_context_ending(pool, created);
+    assert_ok(cuCtxDestroy_v2(created));
+    check_context_ended(check, created, true);
+    return NULL;
+}
+
+static void room_is_made_by_the_end_of_a_context_that_keeps_memory(void **state) {
+    (void)state;
+    CUcontext created;
+    pthread_t thread;
+    assert_ok(cuCtxCreate_v2(&created, 0, 0));
+    pool_context_created(pool, created);
+    assert_ok(release(alloc(MiB)));
+    check_context_ending(check, created);
+    assert_ok(cuCtxSetCurrent(test_context));
+    assert_int_equal(pthread_create(&thread, NULL, end_created, created), 0);
+    assert_true(check_make_room(check));
+    assert_int_equal(check_quarantined(check), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_false(check_make_room(check));
+}
+
 /* A thread frees, and is in the driver with a launch of the check's while its context is to end. */
 static __typeof__(((struct driver *)NULL)->launch_kernel) launch_kernel;
 static atomic_bool launch_begun, launch_over;
@@ -355,6 +383,45 @@ static void an_end_gives_up_a_user_who_does_not_come_back_once(void **state) {
     assert_int_equal(context->users, 0);
     set(block, 1003);
     assert_ok(release(block));
+    expect("Invalid write of size 3 bytes\n");
+}
+
+/* As a driver's function may be a place where a cancelled thread ends. */
+static CUresult query_or_end(CUevent event) {
+    pthread_testcancel();
+    return cuEventQuery(event);
+}
+
+static CUresult launch_or_end(CUfunction function, unsigned x, unsigned y, unsigned z,
+                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
+                              CUstream stream, void **parameters, void **extra) {
+    pthread_testcancel();
+    return launch_kernel(function, x, y, z, block_x, block_y, block_z, shared, stream, parameters,
+                         extra);
+}
+
+static void *free_cancelled(void *data) {
+    pthread_cancel(pthread_self());
+    free_elsewhere(data);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void a_cancelled_thread_finishes_what_it_does_in_a_context(void **state) {
+    (void)state;
+    pthread_t thread;
+    void *result;
+    CUdeviceptr block = alloc(1000);
+    set(block, 1003);
+    launch_kernel = driver.launch_kernel;
+    driver.launch_kernel = launch_or_end;
+    driver.event_query = query_or_end;
+    assert_int_equal(pthread_create(&thread, NULL, free_cancelled, &block), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    driver.launch_kernel = launch_kernel;
+    driver.event_query = cuEventQuery;
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(LIST_FIRST(&check->contexts)->users, 0);
     expect("Invalid write of size 3 bytes\n");
 }
 
@@ -521,8 +588,10 @@ int main(void) {
         TEST(a_host_function_may_free_nothing_and_ends_no_checking),
         TEST(during_the_end_of_a_context_blocks_are_served_unchecked),
         TEST(an_end_is_its_own_contexts),
+        TEST(room_is_made_by_the_end_of_a_context_that_keeps_memory),
         TEST(the_end_of_a_context_waits_for_those_who_use_it),
         TEST(an_end_gives_up_a_user_who_does_not_come_back_once),
+        TEST(a_cancelled_thread_finishes_what_it_does_in_a_context),
         TEST_DEFERRING(what_is_freed_behind_work_serves_a_full_device),
         TEST_DEFERRING(new_blocks_have_zones_however_many_frees_wait),
         TEST_DEFERRING(a_write_behind_a_free_that_waits_for_nothing_is_found),
