@@ -94,8 +94,9 @@ struct order_context {
     struct order_event *spare;
     CUstream own; /* own_stream.c; NULL until needed */
     int users, recording;
-    int visits;                             /* visits.c */
-    bool closing;                           /* and no more of them begin */
+    int visits; /* visits.c */
+    /* closing: and no more of them begin. dismissed: a wait was left out for that. */
+    bool closing, dismissed;
     struct order_stream legacy, per_thread; /* the latter: of order->sole, once it has been used */
     bool has_per_thread;
     LIST_HEAD(, order_stream) streams, busy;
@@ -146,7 +147,8 @@ void order_make_former_current(const struct order *order, bool pushed);
  * Calls the driver. Lock not held. */
 bool order_synchronize(struct order *order, CUcontext context, CUresult *result);
 /* To be called before the driver ends the context, and before order_context_ends: waits for the
- * visits, and lets none begin. _stays: the driver has not ended it. */
+ * visits, and lets none begin. _stays: the driver has not ended it, so what was not waited for as
+ * it ended is owed again. */
 void order_context_closes(struct order *order, CUcontext context);
 void order_context_stays(struct order *order, CUcontext context);
 

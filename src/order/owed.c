@@ -121,15 +121,26 @@ struct order_fence *order_record_in_stream(struct order *order, struct order_con
     return record_for_one(order, context, &targets);
 }
 
-/* Whether the host has waited for all work of the context, or nobody has to: it ends. Lock not
- * held. */
-static bool wait_instead(struct order *order, const struct order_context *context) {
-    lock_check_none();
+/* Whether the host has waited for all work of the context, or nobody has to, as it ends: if it does
+ * not after all, this is owed again. Lock held on entry and return, not in between. */
+static bool wait_instead(struct order *order, struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
     CUresult result;
+    lock_drop(&order->lock, LOCK_ORDER);
     bool waited = order_synchronize(order, context->handle, &result);
     if (waited && result != CUDA_SUCCESS) /* perhaps in passing */
         order_synchronize(order, context->handle, &result);
+    lock_take(&order->lock, LOCK_ORDER);
+    context->dismissed = context->dismissed || (!waited && context->closing);
     return waited || context->closing;
+}
+
+void order_owe_again(struct order *order, struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    context->dismissed = false;
+    context->owes = context->unfenced = true;
+    set_all_busy(context);
+    order_tell(order);
 }
 
 /* The fence becomes the context's last one. Lock held. */
@@ -165,9 +176,9 @@ static bool record(struct order *order, struct order_context *context) {
     context->recording++;
     lock_drop(&order->lock, LOCK_ORDER);
     struct order_fence *fence = record_there(order, context, &targets, number);
+    lock_take(&order->lock, LOCK_ORDER);
     if (!fence)
         waited = wait_instead(order, context);
-    lock_take(&order->lock, LOCK_ORDER);
     context->recording--;
     if (fence && !context->ended && (!context->fence || context->fence->number < number)) {
         publish(order, context, fence, &targets.streams[0], owed);
@@ -270,11 +281,12 @@ static void pay(struct order *order, struct order_context *context,
     /* The call that follows must not be let through because of a passing error. */
     if (result != CUDA_SUCCESS)
         result = order_visit_until(order, fence);
+    /* It may be the thread's own context that is destroyed. */
+    if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED && wait_instead(order, context))
+        result = CUDA_SUCCESS;
     if (result != CUDA_SUCCESS) {
         lock_drop(&order->lock, LOCK_ORDER);
-        /* It may be the thread's own context that is destroyed. */
-        if (result != CUDA_ERROR_CONTEXT_IS_DESTROYED || !wait_instead(order, context))
-            failed(data, context->handle, result);
+        failed(data, context->handle, result);
         lock_take(&order->lock, LOCK_ORDER);
     }
     order_take_notice(order);

@@ -58,14 +58,17 @@ void order_make_former_current(const struct order *order, bool pushed) {
         order->driver->ctx_pop_current(&popped); /* the program goes on in its own context */
 }
 
+/* Also while its end or a release of it is under way, where that is this thread's current one. */
 bool order_synchronize(struct order *order, CUcontext handle, CUresult *result) {
     lock_check_none();
     bool pushed = false;
+    CUcontext current = NULL;
     *result = CUDA_ERROR_INVALID_CONTEXT;
-    if (!order_visit_begins(order, handle))
-        return false;
-    bool there = order_make_current(order, handle, &pushed);
-    order_visit_ends(order, handle);
+    bool there = order->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == handle;
+    if (!there && order_visit_begins(order, handle)) {
+        there = order_make_current(order, handle, &pushed);
+        order_visit_ends(order, handle);
+    }
     if (there)
         *result = order->driver->ctx_synchronize();
     order_make_former_current(order, pushed);
@@ -75,8 +78,10 @@ bool order_synchronize(struct order *order, CUcontext handle, CUresult *result) 
 CUresult order_visit_fence(struct order *order, const struct order_fence *fence) {
     lock_check_held(LOCK_ORDER);
     struct order_context *context = fence->context;
-    if (!begins_in(context))
+    if (!begins_in(context)) {
+        context->dismissed = true;
         return CUDA_SUCCESS;
+    }
     lock_drop(&order->lock, LOCK_ORDER);
     CUresult result = fence_query(order, fence);
     lock_take(&order->lock, LOCK_ORDER);
@@ -122,5 +127,7 @@ void order_context_stays(struct order *order, CUcontext handle) {
     struct order_context *context = order_find(order, handle);
     if (context)
         context->closing = false;
+    if (context && context->dismissed)
+        order_owe_again(order, context);
     lock_drop(&order->lock, LOCK_ORDER);
 }

@@ -101,9 +101,12 @@ struct context {
     struct pool_kind kind;
     const struct keeper *keeper; /* for memory of that kind */
     CUdevice ordinal;            /* of the context's own device */
-    struct device *device;       /* whose ledger counts its memory: see ordinal_of_kind */
-    unsigned long long id;       /* cuCtxGetId; 0: the driver has none (before CUDA 12) */
-    bool ended, over;            /* over: the driver has freed its memory, too */
+    unsigned users; /* calls at what its source has, and what of it is on its way to the driver */
+    struct device *device; /* whose ledger counts its memory: see ordinal_of_kind */
+    unsigned long long id; /* cuCtxGetId; 0: the driver has none (before CUDA 12) */
+    /* closing: nobody new begins to use its source, which its end waits for. over: the driver has
+     * freed its memory, too. refused: or would not end it: what is left goes when it does. */
+    bool closing, ended, over, refused;
     /* Both are looked at together. releases: of its device's primary context, which are under way:
      * it may have ended. */
     unsigned broken : 1; /* by a sticky error: everything passes through */

@@ -34,26 +34,15 @@ void inside_forget(void) {
         atomic_store(&inside_shards[i].threads, 0);
 }
 
-/* Whether a block of a context that ends has to be given to the driver: what is idle, and what lies
- * in a memory pool of the driver's, which outlives contexts. */
-static bool goes_with_context(const struct pool_block *block) {
-    return block->in_driver_pool
-               ? block->state != BLOCK_WAITING
-               : !block->context->keeper->cuts &&
-                     (block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED);
-}
-
-/* Until some device's `releasing`, `unvisited` or `attempting` may have reached zero, or a moment
- * is over. Lock held on entry and return, not in between. */
-static void await_releases(struct pool *pool) {
+/* Until some device's `unvisited` or some closing context's `users` may have reached zero, or a
+ * moment is over. Lock held on entry and return, not in between. */
+static void await_others(struct pool *pool) {
     lock_check_held(LOCK_POOL);
     static const struct timespec moment = {.tv_nsec = 500 * 1000 * 1000};
     int seen = atomic_load(&pool->release_rounds);
-    pool->awaiting++;
     pool_unlock(pool);
     futex_wait(&pool->release_rounds, seen, &moment);
     pool_lock(pool);
-    pool->awaiting--;
 }
 
 /* A free of cache_making_room.c waits for nothing: a thread that does not come back from it was
@@ -63,7 +52,7 @@ static void await_unvisited(struct pool *pool, struct device *device) {
     static const uint64_t LOST_NS = UINT64_C(5000000000);
     uint64_t began = clock_ns(CLOCK_MONOTONIC);
     while (device->unvisited && clock_ns(CLOCK_MONOTONIC) - began < LOST_NS)
-        await_releases(pool);
+        await_others(pool);
     device->releasing -= device->unvisited;
     device->unvisited = 0;
 }
@@ -83,18 +72,17 @@ static struct pool_block *take_over(struct pool *pool, struct pool_block *block)
     return taken;
 }
 
-/* The block lies in a memory pool of the driver's, which has not freed it with the context, or will
- * not. Lock held. */
-static void outlive(struct pool *pool, struct release_list *releases, struct pool_block *block) {
+/* The driver does not free the block with the context, or may have it freed before that together
+ * with others. Until the context has ended other threads may submit work that uses the block. Lock
+ * held. */
+static void outlive(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     if (block->state == BLOCK_WAITING)
         block = take_over(pool, block);
-    if (block && releases) {
-        release_list_add(pool, releases, block);
-    } else if (block) {
-        ledger_remove(pool, block);
-        stranded_keep(pool, block);
-    }
+    if (!block)
+        return;
+    ledger_remove(pool, block);
+    stranded_keep(pool, block);
 }
 
 /* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
@@ -109,12 +97,15 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     bool leaves = false;
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
-    while (context->source->reuses && (device->releasing > device->ending || device->attempting))
-        await_releases(pool);
+    context->closing = true;
+    while (context->source->reuses && context->users)
+        await_others(pool);
     if (!context->source->reuses)
         await_unvisited(pool, device);
     if (context->ended)
         return false;
+    context->ended_by = thread_number();
+    context->over = !releases;
     cache_close(pool, context);
     while ((block = ledger_next(pool, &place))) {
         if (block->context != context)
@@ -123,10 +114,11 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
         bool idle = block->state == BLOCK_IDLE || block->state == BLOCK_DEFERRED;
         if (idle)
             ledger_take_out(pool, block);
-        if (releases && goes_with_context(block)) {
+        if (releases && idle && !context->keeper->cuts) {
             release_list_add(pool, releases, block);
-        } else if (block->in_driver_pool && !PLANTED(waiting_forgotten)) {
-            outlive(pool, releases, block);
+        } else if ((block->in_driver_pool && !PLANTED(waiting_forgotten)) ||
+                   (block->state == BLOCK_LIVE && context->keeper->cuts)) {
+            outlive(pool, block);
         } else {
             leaves = leaves || idle;
             ledger_remove(pool, block);
@@ -136,8 +128,6 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     }
     ledger_count_unused(pool, context, 0 - context->store.unused);
     context->ended = true;
-    context->ended_by = thread_number();
-    context->over = !releases;
     if (leaves)
         context_leaves(context);
     LIST_REMOVE(context, link);
@@ -152,58 +142,54 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     return true;
 }
 
-/* Waits for the current context's work, which may use blocks that are live when their context ends.
- * False: a capture is under way, or the driver cannot. */
-static bool wait_at_end(struct pool *pool) {
+/* Waits for the current context's work, which may use deferred blocks, unless a capture is under
+ * way. */
+static void wait_at_end(struct pool *pool) {
     if (!pool_gate_enter(pool))
-        return false;
-    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
-    if (!waited)
-        waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+        return;
+    if (pool->driver->ctx_synchronize() != CUDA_SUCCESS)
+        pool->driver->ctx_synchronize();
     pool_gate_leave(pool);
-    return waited;
 }
 
-/* Gives back what an ended context had. Returns what has to stay mapped until the driver has ended
- * the context: its work cannot be waited for, as while a capture is under way, or once another
- * thread has had it ended. Lock not held. */
-static struct mapped *give_back(struct pool *pool, const struct context *context,
-                                struct mapped *mapped, struct driver_pool *async,
-                                struct release_list *releases) {
+/* Gives back what is idle of an ended context, and its memory pool, which goes with its last
+ * allocation. Lock not held. */
+static void give_back(struct pool *pool, const struct context *context, struct driver_pool *async,
+                      struct release_list *releases) {
     lock_check_none();
     struct context_push visit;
-    bool visiting =
-        (releases->count || mapped) && context_push_ending(pool, context->handle, &visit);
-    bool over = (mapped || async) && visiting && wait_at_end(pool);
-    bool stays = mapped && !over && !context->broken;
-    if (!stays)
-        mapped_release(pool->driver, mapped);
+    bool visiting = releases->count && context_push_ending(pool, context->handle, &visit);
+    if (visiting && async)
+        wait_at_end(pool);
     pool_lock(pool);
     release_list_give_back(pool, releases);
     pool_unlock(pool);
     driver_pool_end(pool->driver, async, false);
     if (visiting)
         context_pop(pool, &visit);
-    return stays ? mapped : NULL;
 }
 
-/* Lock held on entry and return, not in between. */
+/* What is mapped stays so until the driver has ended the context: other threads may submit work
+ * until then. Lock held on entry and return, not in between. */
 static void end_and_release(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
-    struct release_list releases = {.device = context->device, .ends = true};
+    struct device *device = context->device;
+    struct release_list releases = {.device = device, .ends = true};
     struct mapped *mapped;
     struct driver_pool *async;
-    if (!end_context(pool, context, &releases, &mapped, &async))
-        return;
-    releases.device->releasing++; /* counts what is mapped, and the driver's pool */
-    releases.device->ending++;
-    pool_unlock(pool);
-    mapped = give_back(pool, context, mapped, async, &releases);
-    pool_lock(pool);
-    releases.device->ending--;
-    pool_count_released(pool, releases.device, 1);
-    context_destroy_sites(context);
-    context->mapped = mapped;
+    device->releasing++; /* until its idle memory is given back */
+    device->ending++;
+    if (end_context(pool, context, &releases, &mapped, &async)) {
+        if (mapped)
+            context_leaves(context);
+        pool_unlock(pool);
+        give_back(pool, context, async, &releases);
+        pool_lock(pool);
+        context_destroy_sites(context);
+        context->mapped = mapped;
+    }
+    device->ending--;
+    pool_count_released(pool, device, 1);
 }
 
 /* The driver has freed its memory. Lock held on entry and return, not in between. */
@@ -226,7 +212,8 @@ static void free_leaving(struct pool *pool) {
     struct context *context;
     while ((context = LIST_FIRST(&pool->leaving))) {
         LIST_REMOVE(context, link);
-        if (context->left || context->mapped || fence_refers_to(pool, context))
+        if (context->left || context->mapped || stranded_refers_to(context) ||
+            fence_refers_to(pool, context))
             LIST_INSERT_HEAD(&pool->ended, context, link);
         else
             free(context);
@@ -261,8 +248,38 @@ void ended_contexts_forget(struct pool *pool) {
     }
 }
 
+static bool is_meant(const struct context *context, CUcontext handle, CUdevice ordinal) {
+    return handle ? context->handle == handle : context->ordinal == ordinal && !context->created;
+}
+
+/* The driver has refused to end these before. Lock held. */
+static void end_again(struct context_list *contexts, CUcontext handle, CUdevice ordinal) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    LIST_FOREACH (context, contexts, link)
+        if (context->refused && is_meant(context, handle, ordinal)) {
+            context->refused = false;
+            context->ended_by = thread_number();
+        }
+}
+
+/* A context is about to end: handle, or NULL if it is the device's primary one. Nobody else is to
+ * begin to use what its sources have. */
+static void begin_end(struct pool *pool, CUcontext handle, CUdevice ordinal) {
+    struct context *context;
+    pool_lock(pool);
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (is_meant(context, handle, ordinal))
+            context->closing = true;
+    end_again(&pool->ended, handle, ordinal);
+    end_again(&pool->leaving, handle, ordinal);
+    pool_unlock(pool);
+}
+
 void pool_context_ending(struct pool *pool, CUcontext handle) {
     captures_context_ends(pool, handle);
+    if (handle)
+        begin_end(pool, handle, -1);
     order_context_closes(&pool->order, handle);
     if (PLANTED(stale_context))
         return;
@@ -335,6 +352,7 @@ enum { LONG_PAUSE = 40 }; /* a busy machine lets another thread in late */
 void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     captures_primary_ends(pool, ordinal);
+    begin_end(pool, NULL, ordinal);
     visits_close_primary(pool, ordinal);
     if (PLANTED(stale_context))
         return;
@@ -396,6 +414,7 @@ bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
     captures_primary_ends(pool, ordinal);
     if (PLANTED(stale_context))
         return true;
+    begin_end(pool, NULL, ordinal);
     pool_lock(pool);
     free_ended(pool);
     while ((context = find_primary(pool, ordinal)))
@@ -420,14 +439,15 @@ void pool_end_begins(struct pool *pool) {
         own_ends.cancelling = uncancelled_begins(pool);
 }
 
-/* The driver has freed what this thread has left to it. Lock held. */
-static void count_freed(struct pool *pool, struct context_list *contexts) {
+/* The driver has freed what this thread has left to it, or refused to. Lock held. */
+static void count_freed(struct pool *pool, struct context_list *contexts, bool ended) {
     lock_check_held(LOCK_POOL);
     struct context *context;
     LIST_FOREACH (context, contexts, link) {
-        if (context->over || context->ended_by != thread_number())
+        if (context->over || context->refused || context->ended_by != thread_number())
             continue;
-        context->over = true;
+        context->over = ended;
+        context->refused = !ended;
         context->device->ending -= (int)context->left;
         if (context->left)
             pool_count_released(pool, context->device, (int)context->left);
@@ -441,7 +461,7 @@ static struct mapped *take_mapped_of(struct context_list *contexts) {
     struct context *context;
     struct mapped *mapped = NULL;
     LIST_FOREACH (context, contexts, link)
-        if (context->mapped && context->ended_by == thread_number())
+        if (context->mapped && !context->refused && context->ended_by == thread_number())
             break;
     if (context) {
         mapped = context->mapped;
@@ -461,15 +481,15 @@ static struct mapped *take_mapped(struct pool *pool) {
 
 void pool_end_is_over(struct pool *pool, bool ended) {
     struct mapped *mapped;
-    while (own_ends.count == 1 && (mapped = take_mapped(pool))) {
-        if (ended)
-            mapped_release(pool->driver, mapped);
-        else
-            mapped_destroy(mapped); /* pages are lost rather than taken from under a kernel */
-    }
+    while (own_ends.count == 1 && ended && (mapped = take_mapped(pool)))
+        mapped_release(pool->driver, mapped);
     pool_lock(pool);
-    count_freed(pool, &pool->ended);
-    count_freed(pool, &pool->leaving);
+    if (own_ends.count == 1) {
+        if (ended)
+            stranded_end_is_over(pool);
+        count_freed(pool, &pool->ended, ended);
+        count_freed(pool, &pool->leaving, ended);
+    }
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;
     pool_unlock(pool);

@@ -8,8 +8,7 @@
  *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED leaves it to the next
  *     call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED
  *     lets a fence stand for it (fence.c), behind which the block becomes idle.
- *  4. What the kept block makes too much is given up: the keeper's surplus of the site, what
- *     exceeds the bounds, what decay says was not needed of late (free_keep).
+ *  4. What is too much then, by the keeper, the bounds or decay, is given up (free_keep).
  *
  * A pointer without a record is the driver's to free. A second free is answered INVALID_VALUE. */
 #include "pool/cache_quick.h"
@@ -75,10 +74,11 @@ CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr point
     if (ours && block->state == BLOCK_LIVE)
         return free_live(pool, block, current);
     /* During a release the address may be one of the next primary context's. */
-    bool again = ours ? !block->context->releases : stranded_has(pool, pointer);
+    bool again = ours && !block->context->releases;
+    CUdeviceptr asked = again ? POOL_NOWHERE : stranded_as_freed(pool, pointer);
     pool_unlock(pool);
-    stats_add(again ? STATS_free_double : STATS_free_unknown, 1);
-    return source_release(pool, memory, again ? POOL_NOWHERE : pointer);
+    stats_add(asked == POOL_NOWHERE ? STATS_free_double : STATS_free_unknown, 1);
+    return source_release(pool, memory, asked);
 }
 
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {

@@ -28,6 +28,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;
     context->device->releasing++;
+    context->users++;
     pool_unlock_between(pool);
     int cancelling = uncancelled_begins(pool);
     CUresult result = source_release(pool, context->kind.memory, block->pointer);
@@ -42,6 +43,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
         ledger_restore(pool, block, BLOCK_LIVE);
     }
     pool_count_released(pool, context->device, 1);
+    context_user_leaves(pool, context);
     uncancelled_ends(pool, cancelling);
     return result;
 }

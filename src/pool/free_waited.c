@@ -26,14 +26,15 @@ CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext c
 }
 
 /* The context's end was announced during the wait. If it lives on after all, the block is the
- * driver's to free; if not, the driver says so. */
+ * driver's to free; if not, the driver says so. Of a region it frees all or nothing. */
 static CUresult end_forgotten(struct pool *pool, struct pool_block *block) {
     CUdeviceptr pointer = block->pointer;
     enum pool_memory memory = block->context->kind.memory;
+    bool in_region = !block->context->over && block->context->keeper->cuts;
     bool has_new_owner = ledger_find(pool, pointer) != NULL;
     ledger_recycle(pool, block);
     pool_unlock(pool);
-    return has_new_owner ? CUDA_SUCCESS : source_release(pool, memory, pointer);
+    return has_new_owner || in_region ? CUDA_SUCCESS : source_release(pool, memory, pointer);
 }
 
 /* What a free that has begun to wait is, if it cannot be the pool's own. A capture that forbids it

@@ -23,27 +23,29 @@ static struct driver_pool *driver_pool_of(const struct context *context) {
 }
 
 /* Copies what the store has, to be used without the lock. Between begin and end the context does
- * not end: they count as a block that is being released. For a block that was obtained
- * take_obtained is the end: its memory would outlive a context that ended before it has a record.
- * False: the context has ended, or there is no host memory. */
+ * not end, and others that lack memory wait. For a block that was obtained take_obtained is the
+ * end: its memory would outlive a context that ended before it has a record. False: the context
+ * ends or has ended, or there is no host memory. */
 static bool begin(struct pool *pool, struct context *context, struct driver_pool *found) {
     lock_check_none();
     pool_lock(pool);
     if (!context->ended && !context->driver_pool)
         context->driver_pool = calloc(1, sizeof *context->driver_pool);
-    const struct driver_pool *async = driver_pool_of(context);
+    const struct driver_pool *async = context->closing ? NULL : driver_pool_of(context);
     if (async) {
         *found = *async;
         context->device->releasing++;
+        context->users++;
     }
     pool_unlock(pool);
     return async != NULL;
 }
 
-static void end(struct pool *pool, const struct context *context) {
+static void end(struct pool *pool, struct context *context) {
     lock_check_none();
     pool_lock(pool);
     pool_count_released(pool, context->device, 1);
+    context_user_leaves(pool, context);
     pool_unlock(pool);
 }
 
@@ -168,7 +170,8 @@ static void flush(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     struct release_list releases = {.device = context->device};
     struct pool_block *block, *next;
-    for (block = context->ended ? NULL : LIST_FIRST(&context->store.leaving); block; block = next) {
+    for (block = context->closing ? NULL : LIST_FIRST(&context->store.leaving); block;
+         block = next) {
         next = LIST_NEXT(block, in_list);
         if (!block->in_driver_pool)
             continue;
@@ -186,9 +189,10 @@ BY_POINTER static void refresh(struct pool *pool, struct context *context) {
     pool_unlock(pool);
     int cancelling = uncancelled_begins(pool);
     if (begin(pool, context, &async)) {
-        stranded_free(pool, context->device);
-        if (async.memory_pool && pool_gate_enter(pool)) {
-            has_grown(pool, context, 0);
+        if (pool_gate_enter(pool)) {
+            stranded_free(pool, context->device);
+            if (async.memory_pool)
+                has_grown(pool, context, 0);
             pool_gate_leave(pool);
         }
         end(pool, context);
@@ -243,10 +247,28 @@ static bool would_wait(struct pool *pool, struct context *context, const struct 
     return false;
 }
 
+/* What was obtained is of no use, as its context has been lost: then it is freed when that has
+ * ended. Begun. */
+static void undo(struct pool *pool, const struct request *request, CUstream stream,
+                 const struct obtained *obtained) {
+    if (pool->driver->mem_free_async(obtained->pointer, stream) == CUDA_SUCCESS)
+        return;
+    pool_lock(pool);
+    struct pool_block *block =
+        ledger_add(pool, request->context, request->site, obtained->pointer, obtained->size, 0);
+    if (block) {
+        block->in_driver_pool = true;
+        ledger_remove(pool, block);
+        stranded_keep(pool, block);
+    }
+    pool_unlock(pool);
+}
+
 /* Gate entered, begun. */
-static CUresult obtain_from_pool(struct pool *pool, struct context *context,
+static CUresult obtain_from_pool(struct pool *pool, const struct request *request,
                                  const struct driver_pool *async, struct obtained *obtained) {
     const struct driver *driver = pool->driver;
+    struct context *context = request->context;
     CUresult result = driver->mem_alloc_from_pool_async(&obtained->pointer, obtained->size,
                                                         async->memory_pool, async->stream);
     if (result == CUDA_ERROR_OUT_OF_MEMORY && wait_is_owed()) {
@@ -258,7 +280,7 @@ static CUresult obtain_from_pool(struct pool *pool, struct context *context,
         return result;
     result = driver->stream_synchronize(async->stream); /* from now on any stream may use it */
     if (result != CUDA_SUCCESS) {
-        driver->mem_free_async(obtained->pointer, async->stream);
+        undo(pool, request, async->stream, obtained);
         has_grown(pool, context, 0);
         return result;
     }
@@ -286,15 +308,16 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
     collect_freed(pool, context, least);
     if (!could_fit || !begin(pool, context, &async))
         return source_obtain(pool, &kind_device, least, obtained);
-    stranded_free(pool, context->device);
     *obtained = (struct obtained){.size = least};
     bool inside = pool_gate_enter(pool); /* else in a capture: as natively */
-    if (inside)
+    if (inside) {
+        stranded_free(pool, context->device);
         result = complete(pool, context, &async);
+    }
     if (result == CUDA_SUCCESS && would_wait(pool, context, &async, least))
         result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
-        result = obtain_from_pool(pool, context, &async, obtained);
+        result = obtain_from_pool(pool, request, &async, obtained);
     else if (result == CUDA_ERROR_NOT_SUPPORTED)
         result = source_obtain(pool, &kind_device, least, obtained);
     if (inside)
@@ -342,12 +365,22 @@ static CUstream stream_to_free_in(struct pool *pool, struct context *context, bo
     return own ? own : CU_STREAM_LEGACY;
 }
 
+/* Whether the context is about to end: what waits for its work is owed no more. */
+static bool is_closing(struct pool *pool, const struct context *context) {
+    pool_lock(pool);
+    bool closing = context->closing && !context->ended;
+    pool_unlock(pool);
+    return closing;
+}
+
 /* Frees behind the work that may use the block: in another context a wait that is owed is paid
  * instead. During a capture only cuMemFree is left, which waits for nothing where the memory is the
  * driver's pool's [cuda.h, cuMemFree]. The block's context may end meanwhile, but only after this:
  * the block is being released. */
 BY_POINTER static CUresult surrender(struct pool *pool, struct pool_block *block) {
     lock_check_none();
+    if (block->in_driver_pool && is_closing(pool, block->context)) /* which gives it back then */
+        return CUDA_ERROR_NOT_READY;
     bool inside = block->in_driver_pool && pool_gate_enter(pool);
     if (block->in_driver_pool && !inside && wait_is_owed())
         return CUDA_ERROR_NOT_READY;
@@ -381,25 +414,14 @@ BY_POINTER static size_t take_unused(struct pool *pool, struct context *context,
     struct page *page = unused && bytes ? calloc(1, sizeof *page) : NULL;
     if (!page)
         return 0;
-    page->handle = (CUmemGenericAllocationHandle)(uintptr_t)async->memory_pool;
+    page->context = context;
+    context->users++;
     page->bytes = bytes < unused ? bytes : unused;
     page->next = *list;
     *list = page;
     async->reserved -= page->bytes;
     count_unused(pool, context);
     return page->bytes;
-}
-
-/* The context whose memory pool that is. *stream: in which it frees. NULL: it has none any more. */
-static struct context *context_of(struct pool *pool, CUmemoryPool memory_pool, CUstream *stream) {
-    struct context *context;
-    pool_lock(pool);
-    LIST_FOREACH (context, &pool->contexts, link)
-        if (context->driver_pool && context->driver_pool->memory_pool == memory_pool)
-            break;
-    *stream = context ? context->driver_pool->stream : NULL;
-    pool_unlock(pool);
-    return context;
 }
 
 /* After all has been given back that could be: what is unused and stays belongs to pages of live
@@ -421,16 +443,17 @@ static void count_pending(struct pool *pool, struct context *context) {
 /* What has been freed may count as used until the host has seen the free's end [cuda.h,
  * cuMemPoolTrimTo]. In the store's own stream there is nothing to wait for but such frees, nor in
  * the other one while nothing is owed. Gate entered. */
-static size_t trim(struct pool *pool, CUmemoryPool memory_pool, size_t bytes) {
-    CUstream stream;
-    struct context *context = context_of(pool, memory_pool, &stream);
-    if (stream)
-        pool->driver->stream_synchronize(stream);
-    if (context)
-        order_await_own(&pool->order, context->handle);
-    size_t released = driver_pool_trim(pool->driver, memory_pool, bytes);
+static size_t trim(struct pool *pool, struct context *context, size_t bytes) {
+    pool_lock(pool);
+    struct driver_pool async = *context->driver_pool;
+    CUcontext handle = context->handle;
+    pool_unlock(pool);
+    if (async.stream)
+        pool->driver->stream_synchronize(async.stream);
+    order_await_own(&pool->order, handle);
+    size_t released = driver_pool_trim(pool->driver, async.memory_pool, bytes);
     stats_add(STATS_driver_frees, released > 0);
-    if (context && released < bytes)
+    if (released < bytes)
         count_pending(pool, context);
     return released;
 }
@@ -443,7 +466,10 @@ BY_POINTER static size_t release_unused(struct pool *pool, struct page *list) {
     for (; list; list = next) {
         next = list->next;
         if (inside)
-            released += trim(pool, (CUmemoryPool)(uintptr_t)list->handle, list->bytes);
+            released += trim(pool, list->context, list->bytes);
+        pool_lock(pool);
+        context_user_leaves(pool, list->context);
+        pool_unlock(pool);
         free(list);
     }
     if (inside)

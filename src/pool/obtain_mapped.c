@@ -358,10 +358,10 @@ static bool take_addresses(struct growing *growing) {
     struct device *device = growing->context->device;
     size_t more = growing->page ? growing->page : most_of_growth(device);
     size_t addresses = round_up(growing->size, PAGE) + more;
-    attempt_begins(device, &growing->attempt);
+    attempt_begins(growing->context, &growing->attempt);
     if (find_addresses(growing, addresses) || reserve(growing, addresses) || take_hole(growing))
         return true;
-    attempt_ends(growing->pool, device, &growing->attempt, false);
+    attempt_ends(growing->pool, growing->context, &growing->attempt, false);
     return false;
 }
 
@@ -372,9 +372,10 @@ static bool begin(struct growing *growing) {
     size_t available = available_by_driver(pool);
     growing->known = malloc(sizeof *growing->known);
     pool_lock(pool);
-    if (!context->ended && !context->mapped)
+    bool open = !context->ended && !context->closing;
+    if (open && !context->mapped)
         context->mapped = calloc(1, sizeof *context->mapped);
-    bool begun = !context->ended && context->mapped && growing->known && take_addresses(growing);
+    bool begun = open && context->mapped && growing->known && take_addresses(growing);
     if (begun)
         plan(growing, available);
     pool_unlock(pool);
@@ -418,7 +419,7 @@ static CUresult collect(struct growing *growing) {
 /* For other threads the request is on its way until now. Lock held. */
 static void finish(struct growing *growing) {
     lock_check_held(LOCK_POOL);
-    attempt_ends(growing->pool, growing->context->device, &growing->attempt, growing->undone > 0);
+    attempt_ends(growing->pool, growing->context, &growing->attempt, growing->undone > 0);
 }
 
 /* Unmaps what no block could be made of, while no other request may have its addresses. Lock held

@@ -66,12 +66,20 @@ extern const struct source source_plain, source_regions, source_segments, source
 void source_driver_pool_end_stream(struct pool *pool, struct context *context);
 /* `bytes` of the context were given back to the driver's memory pool, by whomever. Lock held. */
 void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);
-/* Takes a block that has left the ledger while its context ends, or later: the driver frees what
- * lies in no memory pool of its own, and the rest is kept for stranded_free. Lock held. */
+/* Takes a block that has left the ledger while its context ends, or later. Lock held. */
 void stranded_keep(struct pool *pool, struct pool_block *block);
-/* Whether that is kept: for the program it is free. Lock held. */
-bool stranded_has(const struct pool *pool, CUdeviceptr pointer);
-/* Frees what is kept. A context of the device is current. Lock not held. */
+/* Whether that is kept of a context that the driver has ended: for the program it is free. Lock
+ * held. */
+bool stranded_has(struct pool *pool, CUdeviceptr pointer);
+/* What the driver is to be asked to free for a program that frees what has no record: the pointer,
+ * 0 or POOL_NOWHERE. Lock held. */
+CUdeviceptr stranded_as_freed(struct pool *pool, CUdeviceptr pointer);
+/* Whether something of the context is kept whose end is not over. Lock held. */
+bool stranded_refers_to(const struct context *context);
+/* The driver has ended the contexts that this thread ends. Lock held. */
+void stranded_end_is_over(struct pool *pool);
+/* Frees what is kept of contexts that the driver has ended. A context of the device is current,
+ * gate entered. Lock not held. */
 void stranded_free(struct pool *pool, struct device *device);
 
 /* shares.c. Has the source of the request's context obtain `size` bytes. Lock not held. */
@@ -83,7 +91,7 @@ void source_shares(struct device *device, struct obtained *obtained);
 /* There will be no such region. Lock not held. */
 void source_shares_nothing(struct pool *pool, struct obtained *obtained);
 /* What was obtained has its record: nobody waits for it any more. Lock held. */
-void source_adopted(struct pool *pool, struct device *device, const struct obtained *obtained);
+void source_adopted(struct pool *pool, struct context *context, const struct obtained *obtained);
 /* Whether there is one of those numbered up to `last`; and all are forgotten. Lock held. */
 bool source_is_shared(const struct device *device, uint64_t last);
 void source_forget_shares(struct device *device); /* Lock held. */
@@ -98,11 +106,11 @@ struct attempt {
 };
 
 /* All below: lock held. */
-void attempt_begins(struct device *device, struct attempt *attempt);
+void attempt_begins(struct context *context, struct attempt *attempt);
 /* Idle memory is taken for it. */
 void attempt_takes(struct device *device, struct attempt *attempt);
 /* What has come of it can be seen. undone: the driver has got pieces back. */
-void attempt_ends(struct pool *pool, struct device *device, const struct attempt *attempt,
+void attempt_ends(struct pool *pool, struct context *context, const struct attempt *attempt,
                   bool undone);
 
 struct policy {

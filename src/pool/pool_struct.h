@@ -28,9 +28,9 @@ struct lock_follower {
 struct pool {
     pthread_mutex_t lock;
     struct lock_follower follower;
-    atomic_int
-        release_rounds; /* another number whenever some device's `releasing` has reached zero */
-    int awaiting;       /* ends of contexts that wait for other threads: context_ends.c */
+    /* Another number whenever some device's `releasing`, or a closing context's `users`, have
+     * reached zero. */
+    atomic_int release_rounds;
     struct pool_config config;
     const struct driver *driver;
     const struct keeper *keeper; /* of device memory; what concerns a block asks its context's */

@@ -15,6 +15,7 @@ void release_list_add(struct pool *pool, struct release_list *releases, struct p
     releases->physical += round_physical(block->size);
     releases->count++;
     releases->device->releasing++;
+    block->context->users++;
 }
 
 /* Whether a block that was to be released may have been waiting for a fence. */
@@ -139,7 +140,7 @@ static CUresult free_natively(struct giving *giving, const struct pool_block *bl
 size_t release_list_give_back(struct pool *pool, struct release_list *releases) {
     lock_check_held(LOCK_POOL);
     size_t released = 0;
-    struct pool_block *block = releases->first;
+    struct pool_block *first = releases->first, *block = first;
     if (!block && !releases->unused)
         return 0;
     releases->device->releasing++; /* counts what is unused */
@@ -175,6 +176,8 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     }
     gate_exchange_capture_mode(pool, &mode);
     pool_lock(pool);
+    for (block = first; block; block = block->next_leaving)
+        context_user_leaves(pool, block->context);
     release_list_end(pool, releases, released, giving.busy);
     pool_count_released(pool, releases->device, (int)releases->count + 1);
     uncancelled_ends(pool, cancelling);
@@ -212,7 +215,7 @@ struct pool_block *release_next_victim(struct pool *pool, const struct release_s
     struct pool_block *found = NULL;
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->device != scope->device || context->broken ||
+        if (context->device != scope->device || context->broken || context->closing ||
             (scope->only && context != scope->only))
             continue;
         struct pool_block *candidate = victim_of(pool, context, scope->deferred);
@@ -231,7 +234,7 @@ size_t release_collect_unused(struct pool *pool, const struct device *device, si
         return 0;
     LIST_FOREACH (context, &pool->contexts, link) {
         const struct source *source = context->source;
-        if (source->take_unused && context->device == device && taken < bytes)
+        if (source->take_unused && context->device == device && !context->closing && taken < bytes)
             taken += source->take_unused(pool, context, bytes - taken, &releases->unused);
     }
     releases->bytes += taken;

@@ -40,12 +40,19 @@ static inline CUresult source_release(const struct pool *pool, enum pool_memory 
 static inline void pool_count_released(struct pool *pool, struct device *device, int count) {
     lock_check_held(LOCK_POOL);
     device->releasing -= count;
-    if (device->releasing <= device->ending) /* an end waits for no other */
+    if (device->releasing <= device->ending) /* what is left is the ends' own */
         futex_change(&pool->release_rounds);
 }
 
-/* Idle memory of an ended context stays in it: the driver frees it with the context, which others
- * that lack memory wait for. Lock held. */
+/* Counts one of the context's users less. Lock held. */
+static inline void context_user_leaves(struct pool *pool, struct context *context) {
+    lock_check_held(LOCK_POOL);
+    if (!--context->users && context->closing)
+        futex_change(&pool->release_rounds);
+}
+
+/* Memory of an ended context stays until the driver has ended it, too, which others that lack
+ * memory wait for. Lock held. */
 static inline void context_leaves(struct context *context) {
     lock_check_held(LOCK_POOL);
     if (context->over)

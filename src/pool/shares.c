@@ -32,12 +32,14 @@ void source_shares(struct device *device, struct obtained *obtained) {
     obtained->share = begin_share(device);
 }
 
-void source_adopted(struct pool *pool, struct device *device, const struct obtained *obtained) {
+void source_adopted(struct pool *pool, struct context *context, const struct obtained *obtained) {
     lock_check_held(LOCK_POOL);
     if (obtained->share)
         end_share(obtained->share);
-    if (obtained->in_driver_pool && !PLANTED(adopted_after_end)) /* its context ends from now on */
-        pool_count_released(pool, device, 1);
+    if (!obtained->in_driver_pool || PLANTED(adopted_after_end))
+        return;
+    pool_count_released(pool, context->device, 1);
+    context_user_leaves(pool, context); /* which ends from now on */
 }
 
 void source_shares_nothing(struct pool *pool, struct obtained *obtained) {
@@ -69,10 +71,11 @@ void source_forget_shares(struct device *device) {
     }
 }
 
-void attempt_begins(struct device *device, struct attempt *attempt) {
+void attempt_begins(struct context *context, struct attempt *attempt) {
     lock_check_held(LOCK_POOL);
-    device->attempting++;
-    attempt->share = begin_share(device);
+    context->users++;
+    context->device->attempting++;
+    attempt->share = begin_share(context->device);
 }
 
 void attempt_takes(struct device *device, struct attempt *attempt) {
@@ -81,16 +84,17 @@ void attempt_takes(struct device *device, struct attempt *attempt) {
     attempt->took = true;
 }
 
-void attempt_ends(struct pool *pool, struct device *device, const struct attempt *attempt,
+void attempt_ends(struct pool *pool, struct context *context, const struct attempt *attempt,
                   bool undone) {
     lock_check_held(LOCK_POOL);
-    device->attempting--;
+    context->device->attempting--;
     if (attempt->share)
         end_share(attempt->share);
     if (attempt->took)
-        pool_count_released(pool, device, 1);
-    else if (undone || pool->awaiting)
+        pool_count_released(pool, context->device, 1);
+    else if (undone)
         futex_change(&pool->release_rounds);
+    context_user_leaves(pool, context);
 }
 
 /* A thread that ended meanwhile would leave what it shares. */

@@ -1,52 +1,144 @@
-/* What a context had of a memory pool of the driver's, and could not free at its end: the driver
- * frees that with no context. So it waits until another context of the device is used. */
+/* Blocks of contexts that end.
+ *
+ * The driver frees what lies in a memory pool of its own with no context, and until it has ended
+ * the context other threads' work may use it. So such a block is kept until another context of the
+ * device is used. A block in a region is kept until the driver has ended the context: if another
+ * thread's free of it were the driver's, that would free all of the region.
+ *
+ * Invariant: a block's context is NULL once the driver has ended that, and not before. */
 #include "pool/internal.h"
+#include "thread_marks.h"
 
-void stranded_keep(struct pool *pool, struct pool_block *block) {
+/* Lock held. */
+static void put(struct device *device, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    struct device *device = block->context->device;
-    if (!block->in_driver_pool) {
-        ledger_recycle(pool, block);
-        return;
-    }
-    block->context = NULL; /* which may be freed before */
     block->next_leaving = device->stranded;
     device->stranded = block;
 }
 
-bool stranded_has(const struct pool *pool, CUdeviceptr pointer) {
+void stranded_keep(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
-    const struct device *device;
-    const struct pool_block *block;
+    struct device *device = block->context->device;
+    bool in_region = !block->context->over && block->context->keeper->cuts;
+    if (!block->in_driver_pool && !in_region) {
+        ledger_recycle(pool, block);
+        return;
+    }
+    if (block->context->closing)
+        context_leaves(block->context);
+    if (block->context->over)
+        block->context = NULL;
+    put(device, block);
+}
+
+bool stranded_refers_to(const struct context *context) {
+    lock_check_held(LOCK_POOL);
+    const struct pool_block *block = context->device->stranded;
+    while (block && block->context != context)
+        block = block->next_leaving;
+    return block;
+}
+
+/* Its place in a list. Lock held. */
+static struct pool_block **find(struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    struct device *device;
+    struct pool_block **place;
     TAILQ_FOREACH (device, &pool->devices, link)
-        for (block = device->stranded; block; block = block->next_leaving)
-            if (block->pointer == pointer)
-                return true;
-    return false;
+        for (place = &device->stranded; *place; place = &(*place)->next_leaving)
+            if ((*place)->pointer == pointer)
+                return place;
+    return NULL;
+}
+
+bool stranded_has(struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block **place = find(pool, pointer);
+    return place && !(*place)->context;
+}
+
+/* Takes a block out of the list and returns it. Lock held. */
+static struct pool_block *take(struct pool_block **place) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block = *place;
+    *place = block->next_leaving;
+    return block;
+}
+
+/* The block is nothing to free while its end is under way, and no allocation once that is over. If
+ * the driver has refused the end, one in a memory pool of its own is the driver's to free; one in a
+ * region goes with the context. */
+CUdeviceptr stranded_as_freed(struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block **place = find(pool, pointer);
+    if (!place)
+        return pointer;
+    if (!(*place)->context)
+        return POOL_NOWHERE;
+    if (!(*place)->context->refused || !(*place)->in_driver_pool)
+        return 0;
+    ledger_recycle(pool, take(place));
+    return pointer;
+}
+
+/* A block in a region has gone with the context. */
+void stranded_end_is_over(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct device *device;
+    TAILQ_FOREACH (device, &pool->devices, link) {
+        struct pool_block **place = &device->stranded;
+        while (*place) {
+            struct pool_block *block = *place;
+            const struct context *context = block->context;
+            bool ends = context && !context->refused && context->ended_by == thread_number();
+            if (ends && !block->in_driver_pool) {
+                ledger_recycle(pool, take(place));
+                continue;
+            }
+            if (ends)
+                block->context = NULL;
+            place = &block->next_leaving;
+        }
+    }
 }
 
 static struct pool_block *take_all(struct pool *pool, struct device *device) {
+    struct pool_block *taken = NULL;
     pool_lock(pool);
-    struct pool_block *blocks = device->stranded;
-    device->stranded = NULL;
+    struct pool_block **place = &device->stranded;
+    while (*place) {
+        if ((*place)->context) {
+            place = &(*place)->next_leaving;
+            continue;
+        }
+        struct pool_block *block = take(place);
+        block->next_leaving = taken;
+        taken = block;
+    }
     pool_unlock(pool);
-    return blocks;
+    return taken;
 }
 
 /* The work of its context is over. cuMemFree waits for nothing where the memory is the driver's
- * pool's [cuda.h, cuMemFree]. What it answers changes nothing: there is no later moment at which
- * the driver would take what it refuses now. */
+ * pool's [cuda.h, cuMemFree]. An error that says nothing of the memory is the current context's. */
 void stranded_free(struct pool *pool, struct device *device) {
     lock_check_none();
     struct pool_block *block, *blocks = take_all(pool, device), *next;
-    for (block = blocks; block; block = block->next_leaving)
-        pool->driver->mem_free(block->pointer);
+    bool lost = false;
+    for (block = blocks; block; block = block->next_leaving) {
+        CUresult result = lost ? CUDA_SUCCESS : pool->driver->mem_free(block->pointer);
+        lost = lost || (result != CUDA_SUCCESS && result != CUDA_ERROR_INVALID_VALUE);
+        block->refused = lost;
+    }
     if (!blocks)
         return;
     pool_lock(pool);
     for (block = blocks; block; block = next) {
         next = block->next_leaving;
-        ledger_recycle(pool, block);
+        if (block->refused)
+            put(device, block);
+        else
+            ledger_recycle(pool, block);
     }
     pool_unlock(pool);
 }

@@ -147,7 +147,7 @@ void take_obtained(struct pool *pool, const struct request *request,
     lock_check_held(LOCK_POOL);
     size_t bytes = request->pitch ? obtained->size : request->bytes;
     if (obtained->share || obtained->in_driver_pool)
-        source_adopted(pool, request->context->device, obtained);
+        source_adopted(pool, request->context, obtained);
     if (request->context->ended) { /* the memory went with it */
         if (obtained->block)
             ledger_recycle(pool, obtained->block);

@@ -6,10 +6,12 @@
 
 #include <stdint.h>
 
+struct context;
+
 /* Idle memory that is in no block, on its way to the driver. */
 struct page {
-    CUmemGenericAllocationHandle handle; /* the driver's pool */
-    size_t bytes;                        /* that are to leave it */
+    struct context *context; /* whose memory pool it is in */
+    size_t bytes;            /* that are to leave it */
     struct page *next;
 };
 

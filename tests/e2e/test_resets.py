@@ -111,6 +111,16 @@ def test_contexts_that_are_lost_leave_nothing_behind(both, preset, mode):
     assert native.out == "freed late: 1\n" + NOTHING_LOST
 
 
+@pytest.mark.parametrize("memory", ["live", "used"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
+def test_work_that_is_submitted_while_its_context_ends_meets_no_memory_that_is_gone(run, preset, mode, memory):
+    program = [PROGRAMS / "submits_beside_ends", memory]
+    done = run(program, env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode})
+    assert (done.code, done.out, done.hazards) == (0, "0 faults, " + NOTHING_LOST, 0), done.err
+    assert run(program, pooled=False).out == done.out
+
+
 UNHARMED = "overlaps 0 failed frees 0\n"
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 

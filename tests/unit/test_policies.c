@@ -12,6 +12,7 @@
 #include "keep/region.h"
 #include "options/options.h"
 #include "pool/suballocation.h"
+#include "whole_end.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -63,11 +64,10 @@ static int start(void **state) {
 
 static int stop(void **state) {
     (void)state;
-    pool_primary_ending(pool, 0);
+    CUresult ended = end_primary_for_good(pool);
     pool_destroy(pool);
     cuCtxSetCurrent(NULL);
-    return cuDevicePrimaryCtxReset_v2(0) != CUDA_SUCCESS ||
-           cuDevicePrimaryCtxRelease_v2(0) != CUDA_SUCCESS;
+    return ended != CUDA_SUCCESS || cuDevicePrimaryCtxRelease_v2(0) != CUDA_SUCCESS;
 }
 
 static CUresult try_alloc(CUdeviceptr *pointer, size_t bytes, uintptr_t number) {
@@ -250,13 +250,79 @@ static void a_context_that_ends_leaves_nothing_behind(void **state) {
     release(alloc(30 * MIB));
     alloc(7 * MIB); /* live when its context ends */
     alloc(100);
-    pool_primary_ending(pool, 0);
+    assert_int_equal(end_primary_wholly(pool), CUDA_SUCCESS);
     assert_true(pool_is_valid(pool));
-    assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
     assert_int_equal(stats_get(STATS_held_bytes), 0);
     assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    if (policy->source == &source_driver_pool) { /* what outlived the other goes in this one */
+        release(alloc(100));
+        pool_release(pool, 0, SIZE_MAX);
+    }
     assert_int_equal(driver_free_bytes(), device_total);
     release(alloc(30 * MIB));
+}
+
+/* Other threads may submit work until then. */
+static void what_is_live_stays_until_the_driver_has_ended_its_context(void **state) {
+    (void)state;
+    CUdeviceptr first = alloc(5000), second = alloc(5000), large = alloc(9 * MIB);
+    pool_end_begins(pool);
+    pool_primary_ending(pool, 0);
+    assert_int_equal(cuMemsetD8Async(second, 1, 5000, NULL), CUDA_SUCCESS);
+    assert_int_equal(pool_free(pool, first), CUDA_SUCCESS); /* and not of the region both are in */
+    assert_int_equal(cuMemsetD8Async(second, 1, 5000, NULL), CUDA_SUCCESS);
+    assert_int_equal(cuMemsetD8Async(large, 1, 9 * MIB, NULL), CUDA_SUCCESS);
+    assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+    pool_end_is_over(pool, true);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(stats_get(STATS_held_bytes), 0);
+}
+
+/* Others may go on for ever, each beginning before the last has ended. */
+static void an_end_waits_for_nobody_who_uses_other_contexts(void **state) {
+    (void)state;
+    release(alloc(9 * MIB));
+    struct device *device = TAILQ_FIRST(&pool->devices);
+    device->attempting++;
+    device->releasing++;
+    assert_int_equal(end_primary_wholly(pool), CUDA_SUCCESS);
+    device->attempting--;
+    device->releasing--;
+    assert_true(pool_is_valid(pool));
+}
+
+static void nobody_begins_to_use_the_source_of_a_context_that_is_about_to_end(void **state) {
+    (void)state;
+    if (!policy->source->reuses) /* else there is nothing to use */
+        return;
+    release(alloc(9 * MIB));
+    struct context *closing = LIST_FIRST(&pool->contexts);
+    uint64_t calls = stats_get(STATS_map_calls);
+    closing->closing = true;
+    CUdeviceptr own = alloc(60 * MIB);
+    assert_int_equal(closing->users, 0);
+    assert_int_equal(stats_get(STATS_map_calls), calls);
+    release(own);
+    closing->closing = false;
+    release(alloc(9 * MIB));
+}
+
+static void what_is_live_stays_if_the_driver_refuses_to_end_its_context(void **state) {
+    (void)state;
+    CUdeviceptr pointer = alloc(9 * MIB);
+    pool_end_begins(pool);
+    pool_primary_ending(pool, 0);
+    pool_end_is_over(pool, false);
+    release(alloc(20 * MIB));
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(cuMemsetD8_v2(pointer, 1, 9 * MIB), CUDA_SUCCESS);
+    assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(end_primary_for_good(pool), CUDA_SUCCESS);
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    assert_int_equal(driver_free_bytes(), device_total);
 }
 
 static void deferred_blocks_are_served_once_their_work_is_over(void **state) {
@@ -471,7 +537,7 @@ static bool other_started;
 static void *end_primary(void *unused) {
     (void)unused;
     assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
-    pool_primary_ending(pool, 0);
+    assert_int_equal(end_primary_wholly(pool), CUDA_SUCCESS);
     return NULL;
 }
 
@@ -709,9 +775,15 @@ static CUresult wait_while_another_ends(void) {
 static void the_end_of_a_context_does_not_wait_for_the_end_of_another(void **state) {
     (void)state;
     CUresult (*create)(CUcontext *, unsigned int, CUdevice) = cuCtxCreate_v2;
-    if (policy->source != &source_mapped) /* others wait for nothing there */
+    if (policy->source != &source_driver_pool) /* others wait for nothing there */
         return;
-    release(alloc(MIB));
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    CUdeviceptr used = alloc(MIB);
+    assert_int_equal(cuMemsetD8Async(used, 1, MIB, NULL), CUDA_SUCCESS);
+    release(used);
     atomic_store(&has_ended, false);
     assert_int_equal(create(&other_context, 0, 0), CUDA_SUCCESS);
     pool_context_created(pool, other_context);
@@ -993,6 +1065,10 @@ int main(void) {
         TEST(memory_that_nobody_needed_for_a_while_is_given_up),
         TEST(a_second_free_is_refused_and_unknown_pointers_are_the_drivers),
         TEST(a_context_that_ends_leaves_nothing_behind),
+        TEST(what_is_live_stays_until_the_driver_has_ended_its_context),
+        TEST(what_is_live_stays_if_the_driver_refuses_to_end_its_context),
+        TEST(an_end_waits_for_nobody_who_uses_other_contexts),
+        TEST(nobody_begins_to_use_the_source_of_a_context_that_is_about_to_end),
         TEST(deferred_blocks_are_served_once_their_work_is_over),
         TEST(only_fences_whose_blocks_can_serve_are_waited_for),
         TEST(fences_of_blocks_that_are_kept_for_other_requests_are_not_waited_for),

@@ -11,6 +11,7 @@
 #include "options/options.h"
 #include "options/pool_options.h"
 #include "pool/internal.h"
+#include "whole_end.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -54,11 +55,10 @@ static void start(const char *preset, const char *option) {
 
 static int stop(void **state) {
     (void)state;
-    pool_primary_ending(pool, 0);
+    CUresult ended = end_primary_for_good(pool);
     pool_destroy(pool);
     cuCtxSetCurrent(NULL);
-    return cuDevicePrimaryCtxReset_v2(0) != CUDA_SUCCESS ||
-           cuDevicePrimaryCtxRelease_v2(0) != CUDA_SUCCESS;
+    return ended != CUDA_SUCCESS || cuDevicePrimaryCtxRelease_v2(0) != CUDA_SUCCESS;
 }
 
 static CUdeviceptr alloc(int number, size_t bytes) {
@@ -807,7 +807,8 @@ static void a_thread_that_is_cancelled_as_it_maps_leaves_nothing_of_its_stack(vo
         release(first);
         alloc(A, 60 * MIB);
         struct device *device = TAILQ_FIRST(&pool->devices);
-        device->releasing = device->attempting = 0; /* the context's end would wait for it */
+        device->releasing = device->attempting = 0;
+        LIST_FIRST(&pool->contexts)->users = 0; /* the context's end would wait for it */
     }
 }
 

@@ -649,6 +649,36 @@ static void ends_of_a_context_wait_but_once_for_a_thread_that_ended_in_a_visit(v
     assert_int_equal(context->visits, 0);
 }
 
+static void what_was_not_waited_for_as_a_context_seemed_to_end_is_owed_again(void **state) {
+    (void)state;
+    CUcontext own = fake.current;
+    const struct order_context *context = LIST_FIRST(&order.contexts);
+    submit(LEGACY);
+    owe();
+    order_context_closes(&order, own);
+    fake.current = fake_context(1, 1); /* of a thread that can make no visit */
+    pay();
+    assert_false(context->owes);
+    fake.current = own;
+    order_context_stays(&order, own);
+    assert_true(context->owes);
+    assert_true(pay());
+    assert_false(context->owes);
+}
+
+static void a_thread_waits_in_its_own_context_although_that_seems_to_end(void **state) {
+    (void)state;
+    const struct order_context *context = LIST_FIRST(&order.contexts);
+    submit(LEGACY);
+    owe();
+    order_context_closes(&order, fake.current);
+    int waits = fake.waits;
+    pay();
+    assert_int_equal(fake.waits, waits + 1);
+    order_context_stays(&order, fake.current);
+    assert_false(context->owes);
+}
+
 #define ORDER(name) cmocka_unit_test_setup_teardown(name, begin, end)
 int main(void) {
     const struct CMUnitTest tests[] = {
@@ -696,6 +726,8 @@ int main(void) {
         ORDER(a_context_may_end_while_it_is_waited_for),
         ORDER(a_wait_for_one_stream_covers_what_lies_in_it_alone),
         ORDER(ends_of_a_context_wait_but_once_for_a_thread_that_ended_in_a_visit),
+        ORDER(what_was_not_waited_for_as_a_context_seemed_to_end_is_owed_again),
+        ORDER(a_thread_waits_in_its_own_context_although_that_seems_to_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

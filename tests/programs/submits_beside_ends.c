@@ -1,0 +1,103 @@
+/* Contexts that are destroyed while other threads work in them. With "live" a thread sets a block
+ * of the context over and over; with "used" three allocate, set and free. Natively such work is
+ * done or refused: it meets no memory that is gone. Prints how often it did, and what is lost. */
+#include "program.h"
+
+#include "driver/cuda_api.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#define CHECK(call) REQUIRE((call) == CUDA_SUCCESS)
+enum { ENDS = 60, THREADS = 3, BLOCKS = 6, MOST = 100000, PAUSE_NS = 2 * 1000 * 1000 };
+
+struct shared {
+    CUcontext context;
+    CUdeviceptr block; /* live */
+};
+static _Atomic(const struct shared *) now; /* NULL: there is none just now */
+static atomic_bool is_over;
+static atomic_int faults;
+
+static bool note(CUresult result) {
+    faults += result == CUDA_ERROR_ILLEGAL_ADDRESS;
+    return result == CUDA_SUCCESS;
+}
+
+static void set_block(const struct shared *shared) {
+    enum { BYTES = 1000 };
+    while (note(cuMemsetD8Async(shared->block, 1, BYTES, NULL)))
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL); /* the end waits for all of it */
+}
+
+static void use_blocks(unsigned *seed) {
+    CUdeviceptr blocks[BLOCKS];
+    int count = 0;
+    for (int i = 0; i < BLOCKS; i++) {
+        *seed = *seed * 1103515245 + 12345;
+        size_t bytes = (*seed >> 8) % MOST + 1;
+        if (note(cuMemAlloc_v2(&blocks[count], bytes)))
+            note(cuMemsetD8Async(blocks[count++], 1, bytes, NULL));
+    }
+    for (int i = 0; i < count; i++)
+        note(cuMemFree_v2(blocks[i]));
+}
+
+struct worker {
+    bool allocates;
+    unsigned seed;
+};
+
+static void *work(void *data) {
+    struct worker *worker = data;
+    while (!atomic_load(&is_over)) {
+        const struct shared *shared = atomic_load(&now);
+        if (!shared || cuCtxSetCurrent(shared->context) != CUDA_SUCCESS)
+            continue;
+        if (worker->allocates)
+            use_blocks(&worker->seed);
+        else
+            set_block(shared);
+    }
+    return NULL;
+}
+
+static void make_and_destroy(struct shared *shared) {
+    CHECK(cuCtxCreate_v2(&shared->context, 0, 0));
+    CHECK(cuMemAlloc_v2(&shared->block, MOST));
+    atomic_store(&now, shared);
+    nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    atomic_store(&now, NULL);
+    CHECK(cuCtxDestroy_v2(shared->context));
+}
+
+int main(int argc, char **argv) {
+    static struct shared contexts[ENDS]; /* a thread may look at an old one */
+    REQUIRE(argc == 2);
+    bool live = !strcmp(argv[1], "live");
+    unsigned count = live ? 1 : THREADS;
+    struct worker workers[THREADS];
+    pthread_t threads[THREADS];
+    CUcontext last;
+    CUdeviceptr block;
+    size_t left, total;
+    CHECK(cuInit(0));
+    for (unsigned i = 0; i < count; i++) {
+        workers[i] = (struct worker){.allocates = !live, .seed = i};
+        REQUIRE(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
+    }
+    for (int i = 0; i < ENDS; i++)
+        make_and_destroy(&contexts[i]);
+    atomic_store(&is_over, true);
+    for (unsigned i = 0; i < count; i++)
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    CHECK(cuCtxCreate_v2(&last, 0, 0));
+    CHECK(cuMemAlloc_v2(&block, 1)); /* what is freed in a later context is freed now */
+    CHECK(cuCtxDestroy_v2(last));
+    CHECK(cuCtxCreate_v2(&last, 0, 0));
+    CHECK(cuMemGetInfo_v2(&left, &total));
+    printf("%d faults, %zu bytes are lost\n", atomic_load(&faults), total - left);
+    return 0;
+}
