@@ -439,6 +439,11 @@ void pool_end_begins(struct pool *pool) {
         own_ends.cancelling = uncancelled_begins(pool);
 }
 
+bool context_has_gone(const struct context *context, bool ended) {
+    lock_check_held(LOCK_POOL);
+    return !context->refused && context->ended_by == thread_number() && (ended || context->broken);
+}
+
 /* The driver has freed what this thread has left to it, or refused to. Lock held. */
 static void count_freed(struct pool *pool, struct context_list *contexts, bool ended) {
     lock_check_held(LOCK_POOL);
@@ -446,8 +451,8 @@ static void count_freed(struct pool *pool, struct context_list *contexts, bool e
     LIST_FOREACH (context, contexts, link) {
         if (context->over || context->refused || context->ended_by != thread_number())
             continue;
-        context->over = ended;
-        context->refused = !ended;
+        context->over = context_has_gone(context, ended);
+        context->refused = !context->over;
         context->device->ending -= (int)context->left;
         if (context->left)
             pool_count_released(pool, context->device, (int)context->left);
@@ -456,12 +461,12 @@ static void count_freed(struct pool *pool, struct context_list *contexts, bool e
 }
 
 /* Lock held. */
-static struct mapped *take_mapped_of(struct context_list *contexts) {
+static struct mapped *take_mapped_of(struct context_list *contexts, bool ended) {
     lock_check_held(LOCK_POOL);
     struct context *context;
     struct mapped *mapped = NULL;
     LIST_FOREACH (context, contexts, link)
-        if (context->mapped && !context->refused && context->ended_by == thread_number())
+        if (context->mapped && context_has_gone(context, ended))
             break;
     if (context) {
         mapped = context->mapped;
@@ -471,22 +476,21 @@ static struct mapped *take_mapped_of(struct context_list *contexts) {
 }
 
 /* What an end of this thread's has left mapped. NULL: nothing more. */
-static struct mapped *take_mapped(struct pool *pool) {
+static struct mapped *take_mapped(struct pool *pool, bool ended) {
     pool_lock(pool);
-    struct mapped *mapped = take_mapped_of(&pool->ended);
-    mapped = mapped ? mapped : take_mapped_of(&pool->leaving);
+    struct mapped *mapped = take_mapped_of(&pool->ended, ended);
+    mapped = mapped ? mapped : take_mapped_of(&pool->leaving, ended);
     pool_unlock(pool);
     return mapped;
 }
 
 void pool_end_is_over(struct pool *pool, bool ended) {
     struct mapped *mapped;
-    while (own_ends.count == 1 && ended && (mapped = take_mapped(pool)))
+    while (own_ends.count == 1 && (mapped = take_mapped(pool, ended)))
         mapped_release(pool->driver, mapped);
     pool_lock(pool);
     if (own_ends.count == 1) {
-        if (ended)
-            stranded_end_is_over(pool);
+        stranded_end_is_over(pool, ended);
         count_freed(pool, &pool->ended, ended);
         count_freed(pool, &pool->leaving, ended);
     }

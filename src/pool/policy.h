@@ -76,8 +76,8 @@ bool stranded_has(struct pool *pool, CUdeviceptr pointer);
 CUdeviceptr stranded_as_freed(struct pool *pool, CUdeviceptr pointer);
 /* Whether something of the context is kept whose end is not over. Lock held. */
 bool stranded_refers_to(const struct context *context);
-/* The driver has ended the contexts that this thread ends. Lock held. */
-void stranded_end_is_over(struct pool *pool);
+/* The driver has ended the contexts that this thread ends, or refused to. Lock held. */
+void stranded_end_is_over(struct pool *pool, bool ended);
 /* Frees what is kept of contexts that the driver has ended. A context of the device is current,
  * gate entered. Lock not held. */
 void stranded_free(struct pool *pool, struct device *device);

@@ -7,7 +7,6 @@
  *
  * Invariant: a block's context is NULL once the driver has ended that, and not before. */
 #include "pool/internal.h"
-#include "thread_marks.h"
 
 /* Lock held. */
 static void put(struct device *device, struct pool_block *block) {
@@ -82,20 +81,19 @@ CUdeviceptr stranded_as_freed(struct pool *pool, CUdeviceptr pointer) {
 }
 
 /* A block in a region has gone with the context. */
-void stranded_end_is_over(struct pool *pool) {
+void stranded_end_is_over(struct pool *pool, bool ended) {
     lock_check_held(LOCK_POOL);
     struct device *device;
     TAILQ_FOREACH (device, &pool->devices, link) {
         struct pool_block **place = &device->stranded;
         while (*place) {
             struct pool_block *block = *place;
-            const struct context *context = block->context;
-            bool ends = context && !context->refused && context->ended_by == thread_number();
-            if (ends && !block->in_driver_pool) {
+            bool gone = block->context && context_has_gone(block->context, ended);
+            if (gone && !block->in_driver_pool) {
                 ledger_recycle(pool, take(place));
                 continue;
             }
-            if (ends)
+            if (gone)
                 block->context = NULL;
             place = &block->next_leaving;
         }

@@ -245,6 +245,16 @@ static void a_second_free_is_refused_and_unknown_pointers_are_the_drivers(void *
     assert_int_equal(pool_free(pool, foreign), CUDA_ERROR_INVALID_VALUE);
 }
 
+/* In the device's next context. */
+static void expect_nothing_left(void) {
+    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
+    if (policy->source == &source_driver_pool) { /* what outlived the other goes in this one */
+        release(alloc(100));
+        pool_release(pool, 0, SIZE_MAX);
+    }
+    assert_int_equal(driver_free_bytes(), device_total);
+}
+
 static void a_context_that_ends_leaves_nothing_behind(void **state) {
     (void)state;
     release(alloc(30 * MIB));
@@ -253,12 +263,7 @@ static void a_context_that_ends_leaves_nothing_behind(void **state) {
     assert_int_equal(end_primary_wholly(pool), CUDA_SUCCESS);
     assert_true(pool_is_valid(pool));
     assert_int_equal(stats_get(STATS_held_bytes), 0);
-    assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
-    if (policy->source == &source_driver_pool) { /* what outlived the other goes in this one */
-        release(alloc(100));
-        pool_release(pool, 0, SIZE_MAX);
-    }
-    assert_int_equal(driver_free_bytes(), device_total);
+    expect_nothing_left();
     release(alloc(30 * MIB));
 }
 
@@ -277,6 +282,18 @@ static void what_is_live_stays_until_the_driver_has_ended_its_context(void **sta
     pool_end_is_over(pool, true);
     assert_true(pool_is_valid(pool));
     assert_int_equal(stats_get(STATS_held_bytes), 0);
+}
+
+/* A driver may tell of the error that has lost the context, and end it all the same. */
+static void what_a_lost_context_had_goes_whatever_its_end_is_answered(void **state) {
+    (void)state;
+    alloc(9 * MIB);
+    LIST_FIRST(&pool->contexts)->broken = 1;
+    pool_end_begins(pool);
+    pool_primary_ending(pool, 0);
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+    pool_end_is_over(pool, false);
+    expect_nothing_left();
 }
 
 /* Others may go on for ever, each beginning before the last has ended. */
@@ -1067,6 +1084,7 @@ int main(void) {
         TEST(a_context_that_ends_leaves_nothing_behind),
         TEST(what_is_live_stays_until_the_driver_has_ended_its_context),
         TEST(what_is_live_stays_if_the_driver_refuses_to_end_its_context),
+        TEST(what_a_lost_context_had_goes_whatever_its_end_is_answered),
         TEST(an_end_waits_for_nobody_who_uses_other_contexts),
         TEST(nobody_begins_to_use_the_source_of_a_context_that_is_about_to_end),
         TEST(deferred_blocks_are_served_once_their_work_is_over),
