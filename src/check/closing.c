@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/futex.h"
+#include "pool/uncancelled.h"
 
 /* A thread that does not come back waits for what comes after the end, or a signal's handler has
  * left it with longjmp. */
@@ -66,12 +67,35 @@ struct check_context *closing_next(struct check *check, struct check_context *af
     return context;
 }
 
+/* How many contexts this thread uses; and what uncancelled_ends takes at last. */
+static _Thread_local struct {
+    int count, cancelling;
+} own_uses __attribute__((tls_model("initial-exec")));
+
+void closing_add_user(struct check *check, struct check_context *context) {
+    lock_check_held(LOCK_CHECK);
+    context->users++;
+    if (!own_uses.count++)
+        own_uses.cancelling = uncancelled_begins(check->pool);
+}
+
+void context_end_use(struct check *check, struct check_context *context) {
+    lock_check_none();
+    check_lock(check);
+    bool last = context->users && --context->users == 0; /* else it has been given up */
+    check_unlock(check);
+    if (last)
+        futex_change(&check->resting);
+    if (!--own_uses.count)
+        uncancelled_ends(check->pool, own_uses.cancelling);
+}
+
 bool closing_use(struct check *check, struct check_context *context) {
     lock_check_none();
     check_lock(check);
     bool used = context_is_there(context);
     if (used)
-        context_add_user(check, context);
+        closing_add_user(check, context);
     check_unlock(check);
     return used;
 }

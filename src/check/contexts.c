@@ -1,7 +1,6 @@
 /* The contexts in which blocks are checked. */
 #include "check/internal.h"
 
-#include "base/futex.h"
 #include "pool/uncancelled.h"
 
 #include <stdlib.h>
@@ -112,23 +111,11 @@ struct check_context *context_to_check(struct check *check) {
     return usable && context && context->ready ? context : NULL;
 }
 
-/* How many contexts this thread uses; and what uncancelled_ends takes at last. */
-static _Thread_local struct {
-    int count, cancelling;
-} own_uses __attribute__((tls_model("initial-exec")));
-
-void context_add_user(struct check *check, struct check_context *context) {
-    lock_check_held(LOCK_CHECK);
-    context->users++;
-    if (!own_uses.count++)
-        own_uses.cancelling = uncancelled_begins(check->pool);
-}
-
 bool context_use(struct check *check, struct check_context *context) {
     lock_check_held(LOCK_CHECK);
     bool used = context_is_there(context) && !context->closing;
     if (used)
-        context_add_user(check, context);
+        closing_add_user(check, context);
     return used;
 }
 
@@ -144,17 +131,6 @@ struct check_context *context_use_current(struct check *check) {
     lock_check_none();
     struct check_context *context = context_of_current(check);
     return context && context_begin_use(check, context) ? context : NULL;
-}
-
-void context_end_use(struct check *check, struct check_context *context) {
-    lock_check_none();
-    check_lock(check);
-    bool last = context->users && --context->users == 0; /* else it has been given up */
-    check_unlock(check);
-    if (last)
-        futex_change(&check->resting);
-    if (!--own_uses.count)
-        uncancelled_ends(check->pool, own_uses.cancelling);
 }
 
 void context_end(struct check *check, struct check_context *context) {

@@ -201,8 +201,6 @@ struct check_context *context_to_check(struct check *check);
 /* Keeps the context from ending. The thread is cancelled after that at the earliest. False: it has
  * ended, is lost, or is about to end. Lock held. */
 bool context_use(struct check *check, struct check_context *context);
-/* As context_use, where it is known that the context is there. Lock held. */
-void context_add_user(struct check *check, struct check_context *context);
 /* Whether its streams and its memory are there, for who uses it: it is neither lost, nor has
  * anybody given up waiting for its users. Lock held. */
 static inline bool context_is_there(const struct check_context *context) {
@@ -213,7 +211,7 @@ static inline bool context_is_there(const struct check_context *context) {
 bool context_begin_use(struct check *check, struct check_context *context);
 /* Keeps the current context from ending; NULL: nothing is checked there. */
 struct check_context *context_use_current(struct check *check);
-void context_end_use(struct check *check, struct check_context *context);
+void context_end_use(struct check *check, struct check_context *context); /* closing.c */
 /* Forgets the context, which nobody uses, and its blocks. */
 void context_end(struct check *check, struct check_context *context);
 
@@ -230,6 +228,8 @@ void closing_begins(struct check *check, const struct check_end *end);
 /* The next context that is about to end; after NULL the first. They never leave the list. */
 struct check_context *closing_next(struct check *check, struct check_context *after,
                                    const struct check_end *end);
+/* Adds the calling thread to those who use the context, until context_end_use. Lock held. */
+void closing_add_user(struct check *check, struct check_context *context);
 /* As context_use, by the thread that ends it. */
 bool closing_use(struct check *check, struct check_context *context);
 /* Waits until nobody uses what is about to end, so that the driver may end it. */

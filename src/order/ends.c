@@ -29,6 +29,23 @@ void order_clear(struct order_context *context) {
     context->owed = NULL;
 }
 
+void order_set_all_busy(struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    struct order_stream *stream;
+    order_set_busy(&context->legacy, true);
+    order_set_busy(&context->per_thread, context->has_per_thread);
+    LIST_FOREACH (stream, &context->streams, link)
+        order_set_busy(stream, true);
+}
+
+void order_owe_again(struct order *order, struct order_context *context) {
+    lock_check_held(LOCK_ORDER);
+    context->dismissed = false;
+    context->owes = context->unfenced = true;
+    order_set_all_busy(context);
+    order_tell(order);
+}
+
 void order_drop_crossing(struct order *order, struct order_fence **place) {
     lock_check_held(LOCK_ORDER);
     struct order_fence *fence = *place;

@@ -13,6 +13,8 @@ void order_note_only(struct order *order);
 void order_tell(struct order *order);
 /* The context's wait has been made, or is nobody's any more. */
 void order_clear(struct order_context *context);
+/* All of the context may hold work that no fence covers. */
+void order_set_all_busy(struct order_context *context);
 /* A wait that was left out is to be made after all: for whatever has been submitted by now. */
 void order_owe_again(struct order *order, struct order_context *context);
 /* One user less: frees the record of a context that has ended with its last one. */

@@ -74,16 +74,6 @@ static void owe_last_fence(struct order_context *context) {
         context->owes = false;
 }
 
-/* All of the context may hold work that no fence covers. Lock held. */
-static void set_all_busy(struct order_context *context) {
-    lock_check_held(LOCK_ORDER);
-    struct order_stream *stream;
-    order_set_busy(&context->legacy, true);
-    order_set_busy(&context->per_thread, context->has_per_thread);
-    LIST_FOREACH (stream, &context->streams, link)
-        order_set_busy(stream, true);
-}
-
 /* Records the fence in its context. NULL: it could not be. Lock not held. */
 static struct order_fence *record_there(struct order *order, struct order_context *context,
                                         const struct targets *targets, uint64_t number) {
@@ -135,14 +125,6 @@ static bool wait_instead(struct order *order, struct order_context *context) {
     return waited || context->closing;
 }
 
-void order_owe_again(struct order *order, struct order_context *context) {
-    lock_check_held(LOCK_ORDER);
-    context->dismissed = false;
-    context->owes = context->unfenced = true;
-    set_all_busy(context);
-    order_tell(order);
-}
-
 /* The fence becomes the context's last one. Lock held. */
 static void publish(struct order *order, struct order_context *context, struct order_fence *fence,
                     const struct order_stream *first, bool owed) {
@@ -186,7 +168,7 @@ static bool record(struct order *order, struct order_context *context) {
         fence_drop(fence);
     } else if (!waited) {
         context->unfenced = context->unfenced || owed;
-        set_all_busy(context);
+        order_set_all_busy(context);
     } else if (!context->unfenced) {
         order_clear(context);
     }

@@ -174,12 +174,7 @@ const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind
 bool context_is_created(const struct pool *pool, CUcontext handle);
 /* context_ends.c: nobody looks at any of them. Lock held. */
 void ended_contexts_forget(struct pool *pool);
-/* context_ends.c */
-void context_destroy_sites(struct context *context);
-/* Whether nothing can use any more what a context had that this thread has ended. ended: the driver
- * says so; in one that is lost nothing runs, and a driver may tell of its error where it ends it.
- * Lock held. */
-bool context_has_gone(const struct context *context, bool ended);
+void context_destroy_sites(struct context *context); /* context_ends.c */
 /* created_contexts.c */
 void context_forget_created(struct pool *pool, CUcontext handle);
 void context_forget_all_created(struct pool *pool);

@@ -439,11 +439,6 @@ void pool_end_begins(struct pool *pool) {
         own_ends.cancelling = uncancelled_begins(pool);
 }
 
-bool context_has_gone(const struct context *context, bool ended) {
-    lock_check_held(LOCK_POOL);
-    return !context->refused && context->ended_by == thread_number() && (ended || context->broken);
-}
-
 /* The driver has freed what this thread has left to it, or refused to. Lock held. */
 static void count_freed(struct pool *pool, struct context_list *contexts, bool ended) {
     lock_check_held(LOCK_POOL);

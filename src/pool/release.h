@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "pool/bounds.h"
 #include "pool/pool_struct.h"
+#include "thread_marks.h"
 
 /* What the driver's free of a block may wait for. Natively the program's own free waits once, for
  * what came before it; all that the pool frees beyond that must not wait for what came later: it
@@ -60,6 +61,14 @@ static inline void context_leaves(struct context *context) {
     context->left++;
     context->device->releasing++;
     context->device->ending++;
+}
+
+/* Whether nothing can use any more what a context had that this thread has ended. ended: the driver
+ * says so; in one that is lost nothing runs, and a driver may tell of its error where it ends it.
+ * Lock held. */
+static inline bool context_has_gone(const struct context *context, bool ended) {
+    lock_check_held(LOCK_POOL);
+    return !context->refused && context->ended_by == thread_number() && (ended || context->broken);
 }
 
 /* Blocks taken out for release, linked through next_leaving; release_list_give_back gives them
