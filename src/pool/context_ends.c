@@ -85,6 +85,24 @@ static void outlive(struct pool *pool, struct pool_block *block) {
     stranded_keep(pool, block);
 }
 
+/* From here on nobody begins to use what the context's source has; others that lack memory wait for
+ * what is idle of it, until end_context's caller has given that back. Lock held. */
+static void close_source(struct context *context) {
+    lock_check_held(LOCK_POOL);
+    if (context->closing)
+        return;
+    context->closing = true;
+    context->device->releasing++;
+    context->device->ending++;
+}
+
+/* Nobody has to wait for that any more. Lock held. */
+static void count_closed(struct pool *pool, struct device *device) {
+    lock_check_held(LOCK_POOL);
+    device->ending--;
+    pool_count_released(pool, device, 1);
+}
+
 /* Takes the context out of service. Lock held; what has to be released goes to *releases, or is
  * forgotten as the rest is if that is NULL; what else it had to *mapped and *async. False: another
  * thread has done it. */
@@ -97,7 +115,7 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     bool leaves = false;
     /* Other threads may be at its chunks, at its memory pool, or at the free of a block that the
      * driver is about to free, too. From here on all is done at once. */
-    context->closing = true;
+    close_source(context);
     while (context->source->reuses && context->users)
         await_others(pool);
     if (!context->source->reuses)
@@ -177,24 +195,22 @@ static void end_and_release(struct pool *pool, struct context *context) {
     struct release_list releases = {.device = device, .ends = true};
     struct mapped *mapped;
     struct driver_pool *async;
-    device->releasing++; /* until its idle memory is given back */
-    device->ending++;
-    if (end_context(pool, context, &releases, &mapped, &async)) {
-        if (mapped)
-            context_leaves(context);
-        pool_unlock(pool);
-        give_back(pool, context, async, &releases);
-        pool_lock(pool);
-        context_destroy_sites(context);
-        context->mapped = mapped;
-    }
-    device->ending--;
-    pool_count_released(pool, device, 1);
+    if (!end_context(pool, context, &releases, &mapped, &async))
+        return;
+    if (mapped)
+        context_leaves(context);
+    pool_unlock(pool);
+    give_back(pool, context, async, &releases);
+    pool_lock(pool);
+    count_closed(pool, device);
+    context_destroy_sites(context);
+    context->mapped = mapped;
 }
 
 /* The driver has freed its memory. Lock held on entry and return, not in between. */
 static void end_and_forget(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
+    struct device *device = context->device;
     struct mapped *mapped;
     struct driver_pool *async;
     if (!end_context(pool, context, NULL, &mapped, &async))
@@ -204,6 +220,7 @@ static void end_and_forget(struct pool *pool, struct context *context) {
     mapped_release(pool->driver, mapped);
     driver_pool_end(pool->driver, async, true);
     pool_lock(pool);
+    count_closed(pool, device);
 }
 
 /* Frees those that are leaving; ones whose memory the driver is about to free, or that is mapped
@@ -270,7 +287,7 @@ static void begin_end(struct pool *pool, CUcontext handle, CUdevice ordinal) {
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link)
         if (is_meant(context, handle, ordinal))
-            context->closing = true;
+            close_source(context);
     end_again(&pool->ended, handle, ordinal);
     end_again(&pool->leaving, handle, ordinal);
     pool_unlock(pool);
