@@ -5,7 +5,8 @@
  * device is used. A block in a region is kept until the driver has ended the context: if another
  * thread's free of it were the driver's, that would free all of the region.
  *
- * Invariant: a block's context is NULL once the driver has ended that, and not before. */
+ * Invariant: a block's context is NULL once the driver has ended that, and not before. What it has
+ * requested is 0 if it is none of the program's any more. */
 #include "pool/internal.h"
 
 /* Lock held. */
@@ -64,18 +65,21 @@ static struct pool_block *take(struct pool_block **place) {
     return block;
 }
 
-/* The block is nothing to free while its end is under way, and no allocation once that is over. If
- * the driver has refused the end, one in a memory pool of its own is the driver's to free; one in a
- * region goes with the context. */
+/* A block of a context that is about to end is freed once, for which there is nothing to do. If the
+ * driver has refused the end, that is so in a region; what lies in a memory pool of its own is the
+ * driver's to free. */
 CUdeviceptr stranded_as_freed(struct pool *pool, CUdeviceptr pointer) {
     lock_check_held(LOCK_POOL);
     struct pool_block **place = find(pool, pointer);
-    if (!place)
+    struct pool_block *block = place ? *place : NULL;
+    if (!block)
         return pointer;
-    if (!(*place)->context)
+    if (!block->context || !block->requested)
         return POOL_NOWHERE;
-    if (!(*place)->context->refused || !(*place)->in_driver_pool)
+    if (!block->context->refused || !block->in_driver_pool) {
+        block->requested = 0;
         return 0;
+    }
     ledger_recycle(pool, take(place));
     return pointer;
 }

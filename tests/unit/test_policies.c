@@ -275,6 +275,7 @@ static void what_is_live_stays_until_the_driver_has_ended_its_context(void **sta
     pool_primary_ending(pool, 0);
     assert_int_equal(cuMemsetD8Async(second, 1, 5000, NULL), CUDA_SUCCESS);
     assert_int_equal(pool_free(pool, first), CUDA_SUCCESS); /* and not of the region both are in */
+    assert_int_equal(pool_free(pool, first), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuMemsetD8Async(second, 1, 5000, NULL), CUDA_SUCCESS);
     assert_int_equal(cuMemsetD8Async(large, 1, 9 * MIB, NULL), CUDA_SUCCESS);
     assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
