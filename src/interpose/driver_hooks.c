@@ -206,6 +206,11 @@ static struct pool *context_ending(CUcontext context, const char *call) {
     return pool;
 }
 
+/* Another thread may have destroyed the context at the same time. */
+static bool has_ended(CUresult result) {
+    return result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
 #define CONTEXT_HOOK(name)                                                                         \
     CUresult hook_##name(CUcontext context) {                                                      \
         if (!real_has(HOOK_##name, 0))                                                             \
@@ -215,7 +220,7 @@ static struct pool *context_ending(CUcontext context, const char *call) {
         if (pool && state_check())                                                                 \
             check_context_ended(state_check(), context, result == CUDA_SUCCESS);                   \
         if (pool)                                                                                  \
-            pool_end_is_over(pool, result == CUDA_SUCCESS);                                        \
+            pool_end_is_over(pool, has_ended(result));                                             \
         return result;                                                                             \
     }
 CONTEXT_HOOK(cuCtxDestroy)

@@ -111,7 +111,7 @@ def test_contexts_that_are_lost_leave_nothing_behind(both, preset, mode):
     assert native.out == "freed late: 1\n" + NOTHING_LOST
 
 
-@pytest.mark.parametrize("memory", ["live", "used"])
+@pytest.mark.parametrize("memory", ["live", "used", "twice"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
 def test_work_that_is_submitted_while_its_context_ends_meets_no_memory_that_is_gone(run, preset, mode, memory):

@@ -1,6 +1,7 @@
 /* Contexts that are destroyed while other threads work in them. With "live" a thread sets a block
- * of the context over and over; with "used" three allocate, set and free. Natively such work is
- * done or refused: it meets no memory that is gone. Prints how often it did, and what is lost. */
+ * of the context over and over; with "used" three allocate, set and free; with "twice" also two
+ * threads destroy it. Natively such work is done or refused: it meets no memory that is gone.
+ * Prints how often it did, and what is lost. */
 #include "program.h"
 
 #include "driver/cuda_api.h"
@@ -64,19 +65,30 @@ static void *work(void *data) {
     return NULL;
 }
 
-static void make_and_destroy(struct shared *shared) {
+static void *destroy(void *context) {
+    CUresult result = cuCtxDestroy_v2(context);
+    REQUIRE(result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return NULL;
+}
+
+static void make_and_destroy(struct shared *shared, bool twice) {
+    pthread_t other;
     CHECK(cuCtxCreate_v2(&shared->context, 0, 0));
     CHECK(cuMemAlloc_v2(&shared->block, MOST));
     atomic_store(&now, shared);
     nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
     atomic_store(&now, NULL);
-    CHECK(cuCtxDestroy_v2(shared->context));
+    if (twice)
+        REQUIRE(pthread_create(&other, NULL, destroy, shared->context) == 0);
+    destroy(shared->context);
+    if (twice)
+        REQUIRE(pthread_join(other, NULL) == 0);
 }
 
 int main(int argc, char **argv) {
     static struct shared contexts[ENDS]; /* a thread may look at an old one */
     REQUIRE(argc == 2);
-    bool live = !strcmp(argv[1], "live");
+    bool live = !strcmp(argv[1], "live"), twice = !strcmp(argv[1], "twice");
     unsigned count = live ? 1 : THREADS;
     struct worker workers[THREADS];
     pthread_t threads[THREADS];
@@ -89,7 +101,7 @@ int main(int argc, char **argv) {
         REQUIRE(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
     }
     for (int i = 0; i < ENDS; i++)
-        make_and_destroy(&contexts[i]);
+        make_and_destroy(&contexts[i], twice);
     atomic_store(&is_over, true);
     for (unsigned i = 0; i < count; i++)
         REQUIRE(pthread_join(threads[i], NULL) == 0);

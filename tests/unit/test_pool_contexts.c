@@ -189,6 +189,37 @@ static void a_context_is_not_lost_by_an_error_of_the_one_that_its_memory_is_free
     }
 }
 
+static CUdeviceptr of_another;
+
+/* Another thread frees its block while the driver refuses a free of the same address. */
+static void free_there(CUdeviceptr pointer) {
+    CUcontext own = fake.current;
+    (void)pointer;
+    fake.on_free = NULL;
+    fake.free_result = CUDA_SUCCESS;
+    fake.current = fake_context(0, 1);
+    int frees = fake.frees;
+    release(of_another);
+    assert_int_equal(fake.frees, frees);
+    fake.current = own;
+    fake.free_result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+}
+
+static void a_free_in_a_context_that_is_gone_takes_no_block_of_another_thread(void **state) {
+    (void)state;
+    of_another = quick_alloc(1000, 3);
+    fake.current = fake_context(0, 2); /* not known any more */
+    fake.free_result = CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    fake.on_free = free_there;
+    assert_int_equal(pool_free(pool, of_another), CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    assert_null(fake.on_free);
+    fake.free_result = CUDA_SUCCESS;
+    fake.current = fake_context(0, 1);
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(quick_alloc(1000, 3), of_another);
+    assert_int_equal(stats_get(STATS_held_bytes), fake.used);
+}
+
 /* A wrong belief in a lost context must not take the memory of others. */
 static void the_free_of_a_part_in_a_lost_context_frees_no_region(void **state) {
     (void)state;
@@ -715,6 +746,7 @@ int main(void) {
         TEST(an_allocation_waits_for_idle_memory_that_is_left_to_the_end_of_its_context),
         TEST(an_allocation_waits_for_regions_that_go_with_their_context),
         TEST(a_context_is_not_lost_by_an_error_of_the_one_that_its_memory_is_freed_in),
+        TEST(a_free_in_a_context_that_is_gone_takes_no_block_of_another_thread),
         TEST(the_free_of_a_part_in_a_lost_context_frees_no_region),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),
