@@ -24,6 +24,11 @@ static bool is_freed_as(const struct pool_block *block, enum pool_memory memory)
     return (block->context->kind.memory == POOL_HOST) == (memory == POOL_HOST);
 }
 
+bool free_is_not_permitted(struct pool *pool, enum pool_memory memory, CUcontext current) {
+    return !current && !PLANTED(free_in_host_function) &&
+           source_release(pool, memory, POOL_NOWHERE) == CUDA_ERROR_NOT_PERMITTED;
+}
+
 /* A live block that the program frees. Lock held on entry, not on return. */
 static CUresult free_live(struct pool *pool, struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
@@ -58,9 +63,8 @@ CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr point
     /* Without a current context, or in one that is gone, what becomes of it is the driver's. */
     CUcontext current;
     context_current(pool, &current);
-    CUresult refusal = free_refusal(pool, memory, current);
-    if (refusal != CUDA_SUCCESS)
-        return refusal;
+    if (free_is_not_permitted(pool, memory, current))
+        return CUDA_ERROR_NOT_PERMITTED;
     stats_add(STATS_free_calls, 1);
     if (pool->config.look_around)
         pool->config.look_around(pool);

@@ -11,10 +11,10 @@ CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
     return result;
 }
 
-CUresult pool_free_refusal(struct pool *pool) {
+bool pool_permits_no_free(struct pool *pool) {
     CUcontext current;
     context_current(pool, &current);
-    return free_refusal(pool, POOL_DEVICE, current);
+    return free_is_not_permitted(pool, POOL_DEVICE, current);
 }
 
 CUresult pool_free_host(struct pool *pool, void *pointer) {

@@ -13,11 +13,6 @@ enum past { PAST_DONE, PAST_KEPT, PAST_DEFERRED };
  */
 enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
                     CUresult *result);
-/* What the driver answers to any free of this thread, given its context, if it refuses all; else
- * SUCCESS. In a host function it has no context that the driver tells of; natively a thread without
- * one may free. In one that has been destroyed it may not, and the address may by now be that of
- * another thread's block. Lock not held. */
-CUresult free_refusal(struct pool *pool, enum pool_memory memory, CUcontext current);
 
 /* --- free_keep.c. All below: lock held. --- */
 
@@ -48,6 +43,9 @@ CUresult free_waited_for(struct pool *pool, struct pool_block *block, CUresult r
 
 /* --- free.c --- */
 
+/* Whether the driver permits this thread no free, given its context. In a host function it has none
+ * that the driver tells of; natively a thread without one may free. Lock not needed. */
+bool free_is_not_permitted(struct pool *pool, enum pool_memory memory, CUcontext current);
 /* memory: POOL_HOST for cuMemFreeHost, POOL_DEVICE for cuMemFree. Lock not needed. */
 CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer);
 

@@ -117,16 +117,6 @@ static CUresult ask_for_refusal(struct pool *pool, CUdeviceptr pointer) {
     return result;
 }
 
-CUresult free_refusal(struct pool *pool, enum pool_memory memory, CUcontext current) {
-    lock_check_none();
-    if (current ? pool_knows_context(pool, current) : PLANTED(free_in_host_function))
-        return CUDA_SUCCESS;
-    CUresult result = source_release(pool, memory, POOL_NOWHERE);
-    bool refuses =
-        current ? result != CUDA_ERROR_INVALID_VALUE : result == CUDA_ERROR_NOT_PERMITTED;
-    return refuses ? result : CUDA_SUCCESS;
-}
-
 enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
                     CUresult *result) {
     lock_check_held(LOCK_POOL);

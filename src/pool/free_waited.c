@@ -15,10 +15,26 @@ static bool may_relieve(struct pool *pool, struct pool_block *block) {
     return quiet;
 }
 
+/* Whether the driver refuses any free of this thread, whose current context the pool does not know:
+ * it may have been destroyed. The address may by then be that of another thread's block, which must
+ * be there for that thread's own free. Or the block is gone by now. Lock held on entry and return,
+ * not in between. */
+static bool is_refused(struct pool *pool, struct pool_block *block, CUresult *result) {
+    lock_check_held(LOCK_POOL);
+    CUdeviceptr pointer = block->pointer;
+    enum pool_memory memory = block->context->kind.memory;
+    pool_unlock(pool);
+    *result = source_release(pool, memory, POOL_NOWHERE);
+    pool_lock(pool);
+    return *result != CUDA_ERROR_INVALID_VALUE || ledger_find(pool, pointer) != block ||
+           block->state != BLOCK_LIVE;
+}
+
 CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
     CUresult result;
-    enum past past = free_past(pool, block, current, &result);
+    bool refused = current && !context_is_known(pool, current) && is_refused(pool, block, &result);
+    enum past past = refused ? PAST_DONE : free_past(pool, block, current, &result);
     if (past != PAST_DONE)
         free_keep(pool, block, past == PAST_KEPT ? WAIT_NOW : WAIT_DEFERRED);
     pool_unlock(pool);
