@@ -265,6 +265,7 @@ void ended_contexts_forget(struct pool *pool) {
     }
 }
 
+/* Whether that is the context: by its handle, or NULL for the device's primary one. */
 static bool is_meant(const struct context *context, CUcontext handle, CUdevice ordinal) {
     return handle ? context->handle == handle : context->ordinal == ordinal && !context->created;
 }
@@ -280,8 +281,8 @@ static void end_again(struct context_list *contexts, CUcontext handle, CUdevice 
         }
 }
 
-/* A context is about to end: handle, or NULL if it is the device's primary one. Nobody else is to
- * begin to use what its sources have. */
+/* As is_meant: such a context is about to end. Nobody else is to begin to use what its sources
+ * have. */
 static void begin_end(struct pool *pool, CUcontext handle, CUdevice ordinal) {
     struct context *context;
     pool_lock(pool);
@@ -359,7 +360,7 @@ void pool_green_ending(struct pool *pool, CUcontext handle) {
 static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->ordinal == ordinal && !context->created)
+        if (is_meant(context, NULL, ordinal))
             return context;
     return NULL;
 }
@@ -387,7 +388,7 @@ static void count_release(struct pool *pool, CUdevice ordinal, bool begins) {
     struct context *context;
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->ordinal == ordinal && !context->created)
+        if (is_meant(context, NULL, ordinal))
             context->releases += begins ? 1 : context->releases ? -1U : 0;
     pool_unlock(pool);
 }

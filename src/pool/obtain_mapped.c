@@ -93,7 +93,7 @@ static void take_idle(struct growing *growing, size_t bytes, bool barred) {
            suballocation_part_bytes(block, bytes) <= room) { /* else the driver may take it first */
         if (!(block = suballocation_take_out(pool, block, bytes))) /* no host memory */
             break;
-        attempt_takes(growing->context->device, &growing->attempt);
+        attempt_takes(growing->context, &growing->attempt);
         bytes -= block->size < bytes ? block->size : bytes;
         room -= block->size;
         ledger_remove(pool, block);
@@ -125,7 +125,7 @@ static void take_tail(struct growing *growing) {
     size_t bytes = growing->request->bytes;
     ledger_make_live(pool, tail, growing->request->site, tail->size < bytes ? tail->size : bytes);
     ledger_set_state(tail, BLOCK_WAITING);
-    attempt_takes(growing->context->device, &growing->attempt);
+    attempt_takes(growing->context, &growing->attempt);
     growing->context->device->lent += tail->requested;
     growing->tail = tail;
     growing->lacking -= tail->size;

@@ -6,9 +6,13 @@ enum pool_pointer_state pool_pointer_state(struct pool *pool, CUdeviceptr base,
                                            size_t *requested_bytes) {
     enum pool_pointer_state state = POOL_POINTER_UNKNOWN;
     pool_lock(pool);
-    struct pool_block *block = ledger_find(pool, base);
+    const struct pool_block *block = ledger_find(pool, base);
+    const struct pool_block *ending = block ? NULL : stranded_around(pool, base);
     if (block && block->state == BLOCK_LIVE) {
         *requested_bytes = block->requested;
+        state = POOL_POINTER_LIVE;
+    } else if (ending && ending->pointer == base) {
+        *requested_bytes = ending->requested;
         state = POOL_POINTER_LIVE;
     } else if (block || stranded_has(pool, base)) {
         state = POOL_POINTER_IDLE;
@@ -42,7 +46,14 @@ struct pool_place pool_find_place(struct pool *pool, CUdeviceptr pointer) {
     struct pool_place place = {.state = POOL_POINTER_UNKNOWN};
     pool_lock(pool);
     const struct pool_block *block = find_around(pool, pointer);
-    if (block) {
+    const struct pool_block *ending = block ? NULL : stranded_around(pool, pointer);
+    if (ending) {
+        place.base = ending->pointer;
+        place.requested = ending->requested;
+        place.state = POOL_POINTER_LIVE;
+        place.part = !ending->in_driver_pool;
+        place.context = ending->context->handle;
+    } else if (block) {
         bool live = block->state == BLOCK_LIVE;
         place.base = block->pointer;
         place.requested = live ? block->requested : 0;

@@ -71,8 +71,11 @@ void stranded_keep(struct pool *pool, struct pool_block *block);
 /* Whether that is kept of a context that the driver has ended: for the program it is free. Lock
  * held. */
 bool stranded_has(struct pool *pool, CUdeviceptr pointer);
+/* The block that the address lies in, of a context that the driver has not ended: for the program
+ * it is live. Its region is gone. NULL: there is none. Lock held. */
+const struct pool_block *stranded_around(const struct pool *pool, CUdeviceptr pointer);
 /* What the driver is to be asked to free for a program that frees what has no record: the pointer,
- * 0 or POOL_NOWHERE. Lock held. */
+ * 0 or POOL_NOWHERE. Lock held on entry and return, not in between. */
 CUdeviceptr stranded_as_freed(struct pool *pool, CUdeviceptr pointer);
 /* Whether something of the context is kept whose end is not over. Lock held. */
 bool stranded_refers_to(const struct context *context);
@@ -108,7 +111,7 @@ struct attempt {
 /* All below: lock held. */
 void attempt_begins(struct context *context, struct attempt *attempt);
 /* Idle memory is taken for it. */
-void attempt_takes(struct device *device, struct attempt *attempt);
+void attempt_takes(struct context *context, struct attempt *attempt);
 /* What has come of it can be seen. undone: the driver has got pieces back. */
 void attempt_ends(struct pool *pool, struct context *context, const struct attempt *attempt,
                   bool undone);

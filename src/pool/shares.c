@@ -78,9 +78,9 @@ void attempt_begins(struct context *context, struct attempt *attempt) {
     attempt->share = begin_share(context->device);
 }
 
-void attempt_takes(struct device *device, struct attempt *attempt) {
+void attempt_takes(struct context *context, struct attempt *attempt) {
     lock_check_held(LOCK_POOL);
-    device->releasing += !attempt->took;
+    context->device->releasing += !attempt->took;
     attempt->took = true;
 }
 

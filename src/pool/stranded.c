@@ -24,7 +24,7 @@ void stranded_keep(struct pool *pool, struct pool_block *block) {
         ledger_recycle(pool, block);
         return;
     }
-    if (block->context->closing)
+    if (block->context->closing && !block->context->refused)
         context_leaves(block->context);
     if (block->context->over)
         block->context = NULL;
@@ -65,12 +65,39 @@ static struct pool_block *take(struct pool_block **place) {
     return block;
 }
 
+const struct pool_block *stranded_around(const struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    const struct device *device;
+    const struct pool_block *block;
+    TAILQ_FOREACH (device, &pool->devices, link)
+        for (block = device->stranded; block; block = block->next_leaving)
+            if (block->context && pointer - block->pointer < block->requested)
+                return block;
+    return NULL;
+}
+
+/* As the native free does. Lock held on entry and return, not in between. */
+static void wait_in(struct pool *pool, CUcontext handle) {
+    lock_check_held(LOCK_POOL);
+    CUresult result;
+    pool_unlock(pool);
+    if (pool_gate_enter(pool)) {
+        order_synchronize(&pool->order, handle, &result);
+        pool_gate_leave(pool);
+    }
+    pool_lock(pool);
+}
+
 /* A block of a context that is about to end is freed once, for which there is nothing to do. If the
  * driver has refused the end, that is so in a region; what lies in a memory pool of its own is the
- * driver's to free. */
+ * driver's to free, which waits for nothing there. */
 CUdeviceptr stranded_as_freed(struct pool *pool, CUdeviceptr pointer) {
     lock_check_held(LOCK_POOL);
     struct pool_block **place = find(pool, pointer);
+    if (place && (*place)->context && (*place)->context->refused) {
+        wait_in(pool, (*place)->context->handle);
+        place = find(pool, pointer);
+    }
     struct pool_block *block = place ? *place : NULL;
     if (!block)
         return pointer;

@@ -148,9 +148,9 @@ void take_obtained(struct pool *pool, const struct request *request,
     size_t bytes = request->pitch ? obtained->size : request->bytes;
     if (obtained->share || obtained->in_driver_pool)
         source_adopted(pool, request->context, obtained);
-    if (request->context->ended) { /* the memory went with it */
+    if (request->context->ended) { /* the memory goes with it */
         if (obtained->block)
-            ledger_recycle(pool, obtained->block);
+            stranded_keep(pool, obtained->block);
         return;
     }
     if (obtained->stitched) {

@@ -267,6 +267,16 @@ static void a_context_that_ends_leaves_nothing_behind(void **state) {
     release(alloc(30 * MIB));
 }
 
+/* The pool answers, as the driver knows all of a region or has rounded the size. */
+static void expect_place(CUdeviceptr block, size_t bytes) {
+    struct pool_place place = pool_find_place(pool, block + bytes - 1);
+    assert_int_equal(place.state, POOL_POINTER_LIVE);
+    assert_int_equal(place.base, block);
+    assert_int_equal(place.requested, bytes);
+    assert_int_equal(pool_pointer_state(pool, block, &bytes), POOL_POINTER_LIVE);
+    assert_int_equal(bytes, place.requested);
+}
+
 /* Other threads may submit work until then. */
 static void what_is_live_stays_until_the_driver_has_ended_its_context(void **state) {
     (void)state;
@@ -274,6 +284,8 @@ static void what_is_live_stays_until_the_driver_has_ended_its_context(void **sta
     pool_end_begins(pool);
     pool_primary_ending(pool, 0);
     assert_int_equal(cuMemsetD8Async(second, 1, 5000, NULL), CUDA_SUCCESS);
+    if (policy->keeper->cuts || policy->source == &source_driver_pool)
+        expect_place(second, 5000);
     assert_int_equal(pool_free(pool, first), CUDA_SUCCESS); /* and not of the region both are in */
     assert_int_equal(pool_free(pool, first), CUDA_ERROR_INVALID_VALUE);
     assert_int_equal(cuMemsetD8Async(second, 1, 5000, NULL), CUDA_SUCCESS);
@@ -283,6 +295,27 @@ static void what_is_live_stays_until_the_driver_has_ended_its_context(void **sta
     pool_end_is_over(pool, true);
     assert_true(pool_is_valid(pool));
     assert_int_equal(stats_get(STATS_held_bytes), 0);
+}
+
+static void what_is_on_its_way_to_a_request_as_the_end_is_refused_can_be_freed(void **state) {
+    (void)state;
+    if (policy->source != &source_mapped) /* elsewhere it has no record yet */
+        return;
+    CUdeviceptr pointer = alloc(9 * MIB);
+    pool_lock(pool);
+    const struct obtained obtained = {.block = ledger_find(pool, pointer)};
+    const struct request request = {.context = obtained.block->context};
+    ledger_set_state(obtained.block, BLOCK_WAITING); /* as it has been mapped */
+    pool_unlock(pool);
+    pool_end_begins(pool);
+    pool_primary_ending(pool, 0);
+    pool_end_is_over(pool, false);
+    pool_lock(pool);
+    take_obtained(pool, &request, &obtained);
+    pool_unlock(pool);
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+    assert_int_equal(pool_free(pool, pointer), CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(TAILQ_FIRST(&pool->devices)->releasing, 0);
 }
 
 /* A driver may tell of the error that has lost the context, and end it all the same. */
@@ -335,8 +368,8 @@ static void what_is_live_stays_if_the_driver_refuses_to_end_its_context(void **s
     release(alloc(20 * MIB));
     pool_release(pool, 0, SIZE_MAX);
     assert_int_equal(cuMemsetD8_v2(pointer, 1, 9 * MIB), CUDA_SUCCESS);
-    assert_int_equal(cuCtxSynchronize(), CUDA_SUCCESS);
-    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS);
+    assert_int_equal(pool_free(pool, pointer), CUDA_SUCCESS); /* which waits, as natively */
+    assert_int_equal(cuStreamQuery(CU_STREAM_LEGACY), CUDA_SUCCESS);
     assert_true(pool_is_valid(pool));
     assert_int_equal(end_primary_for_good(pool), CUDA_SUCCESS);
     assert_int_equal(cuCtxSetCurrent(context), CUDA_SUCCESS);
@@ -1085,6 +1118,7 @@ int main(void) {
         TEST(a_context_that_ends_leaves_nothing_behind),
         TEST(what_is_live_stays_until_the_driver_has_ended_its_context),
         TEST(what_is_live_stays_if_the_driver_refuses_to_end_its_context),
+        TEST(what_is_on_its_way_to_a_request_as_the_end_is_refused_can_be_freed),
         TEST(what_a_lost_context_had_goes_whatever_its_end_is_answered),
         TEST(an_end_waits_for_nobody_who_uses_other_contexts),
         TEST(nobody_begins_to_use_the_source_of_a_context_that_is_about_to_end),
