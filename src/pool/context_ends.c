@@ -160,14 +160,29 @@ static bool end_context(struct pool *pool, struct context *context, struct relea
     return true;
 }
 
-/* Waits for the current context's work, which may use deferred blocks, unless a capture is under
- * way. */
-static void wait_at_end(struct pool *pool) {
+/* Waits for the current context's work, which may use deferred blocks. False: a capture is under
+ * way, or the driver cannot. */
+static bool wait_at_end(struct pool *pool) {
     if (!pool_gate_enter(pool))
-        return;
-    if (pool->driver->ctx_synchronize() != CUDA_SUCCESS)
-        pool->driver->ctx_synchronize();
+        return false;
+    bool waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
+    if (!waited)
+        waited = pool->driver->ctx_synchronize() == CUDA_SUCCESS;
     pool_gate_leave(pool);
+    return waited;
+}
+
+/* What work may yet use stays until the driver has ended the context, as what is live. Lock held.
+ */
+static void keep_all(struct pool *pool, struct release_list *releases) {
+    lock_check_held(LOCK_POOL);
+    struct pool_block *block;
+    for (block = releases->first; block; block = block->next_leaving) {
+        block->refused = true;
+        context_user_leaves(pool, block->context);
+    }
+    release_list_end(pool, releases, false, NULL);
+    pool_count_released(pool, releases->device, (int)releases->count);
 }
 
 /* Gives back what is idle of an ended context, and its memory pool, which goes with its last
@@ -177,10 +192,12 @@ static void give_back(struct pool *pool, const struct context *context, struct d
     lock_check_none();
     struct context_push visit;
     bool visiting = releases->count && context_push_ending(pool, context->handle, &visit);
-    if (visiting && async)
-        wait_at_end(pool);
+    bool over = !async || (visiting && wait_at_end(pool));
     pool_lock(pool);
-    release_list_give_back(pool, releases);
+    if (over)
+        release_list_give_back(pool, releases);
+    else
+        keep_all(pool, releases);
     pool_unlock(pool);
     driver_pool_end(pool->driver, async, false);
     if (visiting)

@@ -847,6 +847,32 @@ static void the_end_of_a_context_does_not_wait_for_the_end_of_another(void **sta
     assert_int_equal(cuCtxDestroy_v2(other_context), CUDA_SUCCESS);
 }
 
+static CUresult cannot_wait(void) {
+    return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+static void what_work_may_use_stays_if_the_end_can_make_no_wait(void **state) {
+    (void)state;
+    if (policy->source != &source_driver_pool) /* others wait for nothing there */
+        return;
+    stop(NULL);
+    struct pool_config deferring = defaults;
+    deferring.free_mode = POOL_FREE_DEFER;
+    start_with(deferring);
+    CUdeviceptr used = alloc(MIB);
+    assert_int_equal(cuMemsetD8Async(used, 1, MIB, NULL), CUDA_SUCCESS);
+    release(used);
+    driver.ctx_synchronize = cannot_wait;
+    pool_end_begins(pool);
+    pool_primary_ending(pool, 0);
+    driver.ctx_synchronize = cuCtxSynchronize;
+    assert_non_null(TAILQ_FIRST(&pool->devices)->stranded);
+    assert_int_equal(cuDevicePrimaryCtxReset_v2(0), CUDA_SUCCESS);
+    pool_end_is_over(pool, true);
+    expect_nothing_left();
+    assert_int_equal(TAILQ_FIRST(&pool->devices)->releasing, 0);
+}
+
 /* Unlike cuMemFree, cuMemUnmap waits for nothing. */
 static void pages_that_work_may_use_are_not_unmapped_in_a_capture(void **state) {
     (void)state;
@@ -1137,6 +1163,7 @@ int main(void) {
         TEST(what_does_not_fit_beside_live_memory_waits_for_no_attempt),
         TEST(idle_memory_that_an_attempt_has_taken_is_waited_for),
         TEST(the_end_of_a_context_does_not_wait_for_the_end_of_another),
+        TEST(what_work_may_use_stays_if_the_end_can_make_no_wait),
         TEST(pages_that_work_may_use_are_not_unmapped_in_a_capture),
         TEST(a_free_in_a_capture_needs_no_memory),
         TEST(a_free_in_a_capture_needs_no_memory_where_none_is_idle),
