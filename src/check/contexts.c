@@ -143,7 +143,8 @@ void context_end(struct check *check, struct check_context *context) {
         next = block_from(check, block->base + 1);
         if (block->context != context)
             continue;
-        bool stays = context->outlived && block->state == CHECK_LIVE;
+        bool freed = block->state == CHECK_QUARANTINED || block->state == CHECK_LEAVING;
+        bool stays = context->outlived && !freed;
         block_detach(check, block);
         if (!stays)
             block_remove(check, block);

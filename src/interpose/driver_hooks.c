@@ -277,34 +277,44 @@ RESET_HOOK(cuDevicePrimaryCtxReset_v2)
 RELEASE_HOOK(cuDevicePrimaryCtxRelease)
 RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
 
-/* Returns the pool, for pool_end_is_over. */
-static struct pool *green_ending(CUcontext context) {
-    struct pool *pool = state_begin_call();
-    if (!pool)
-        return NULL;
+/* *device: whose primary context it releases, or -1. */
+static void green_ending(struct pool *pool, CUcontext context, CUdevice *device) {
     pool_end_begins(pool);
     pool_pay(pool, "cuGreenCtxDestroy");
+    given_forget();
     if (state_check())
         check_green_ending(state_check(), context);
-    pool_green_ending(pool, context);
-    state_end_call();
-    return pool;
+    *device = pool_green_ending(pool, context);
+    if (*device < 0)
+        return;
+    if (state_check())
+        check_primary_ending(state_check(), *device);
+    pool_primary_releasing(pool, *device);
+}
+
+static void green_ended(struct pool *pool, CUcontext context, CUdevice device, bool ended) {
+    if (state_check())
+        check_green_ended(state_check(), context, ended);
+    bool primary_too = device >= 0 && pool_primary_released(pool, device);
+    if (device >= 0 && state_check())
+        check_primary_ended(state_check(), device, primary_too);
+    pool_end_is_over(pool, ended);
 }
 
 /* The CUcontext that stands for a green context dies with it. */
 CUresult hook_cuGreenCtxDestroy(void *green_context) {
     CUcontext context = NULL;
-    struct pool *pool = NULL;
+    CUdevice device;
     CUresult (*context_of)(CUcontext *, void *);
     if (!real_has(HOOK_cuGreenCtxDestroy, 0))
         return CUDA_ERROR_NOT_INITIALIZED;
     *(void **)&context_of = real_find("cuCtxFromGreenCtx");
-    if (context_of && context_of(&context, green_context) == CUDA_SUCCESS)
-        pool = green_ending(context);
+    bool known = context_of && context_of(&context, green_context) == CUDA_SUCCESS;
+    struct pool *pool = known ? state_begin_call() : NULL;
+    if (!pool)
+        return REAL(cuGreenCtxDestroy)(green_context);
+    green_ending(pool, context, &device);
     CUresult result = REAL(cuGreenCtxDestroy)(green_context);
-    if (pool && state_check())
-        check_green_ended(state_check(), context, result == CUDA_SUCCESS);
-    if (pool)
-        pool_end_is_over(pool, result == CUDA_SUCCESS);
-    return result;
+    green_ended(pool, context, device, result == CUDA_SUCCESS);
+    return state_end_call_with(pool, result);
 }

@@ -112,7 +112,7 @@ struct context {
     unsigned broken : 1; /* by a sticky error: everything passes through */
     unsigned releases : 31;
     bool created;      /* by cuCtxCreate and the like; else it is its device's primary context */
-    uint32_t ended_by; /* the thread that ends it, by its number */
+    uint32_t ended_by; /* the thread that ends it or moves it to a primary one, by its number */
     uint64_t live_blocks;
     struct pool_block *sentinel; /* cache_stop.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_stop.c: whether caches may serve frees, when last looked at */

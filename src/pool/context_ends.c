@@ -328,50 +328,88 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
     pool_unlock(pool);
 }
 
-/* The primary context of a green one: the driver says whose the memory is that is allocated in it.
- * NULL if it cannot be asked. Lock not held. */
-static CUcontext primary_of(struct pool *pool, CUcontext green) {
-    lock_check_none();
-    struct context_push visit;
+/* A green context, and what the driver says of it. */
+struct green {
+    CUcontext handle, primary; /* NULL: it cannot be asked just now */
+    unsigned long long id;     /* of the primary one, or 0 */
+    CUdevice device;           /* -1: it does not say */
+};
+
+/* Of a green context that is current: the primary one is that whose memory is allocated there. */
+static void ask_primary(struct pool *pool, struct green *green) {
     CUdeviceptr probe;
-    CUcontext primary = NULL;
-    if (!pool->driver->pointer_get_attribute || !pool_gate_enter(pool))
-        return NULL;
-    if (context_push(pool, green, &visit)) {
-        if (pool->driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
-            pool->driver->pointer_get_attribute(&primary, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
-            pool->driver->mem_free(probe);
-        }
-        context_pop(pool, &visit);
+    if (pool_driver_waits(pool) || !pool->driver->pointer_get_attribute || !pool_gate_enter(pool))
+        return;
+    if (pool->driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
+        pool->driver->pointer_get_attribute(&green->primary, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
+        pool->driver->mem_free(probe);
     }
     pool_gate_leave(pool);
-    return primary != green ? primary : NULL;
+    if (green->primary == green->handle)
+        green->primary = NULL;
+    if (green->primary)
+        context_ask_id(pool, green->primary, &green->id);
+}
+
+/* Lock not held. */
+static void ask_green(struct pool *pool, struct green *green) {
+    lock_check_none();
+    struct context_push visit;
+    if (!context_push(pool, green->handle, &visit))
+        return;
+    if (pool->driver->ctx_get_device(&green->device) != CUDA_SUCCESS)
+        green->device = -1;
+    ask_primary(pool, green);
+    context_pop(pool, &visit);
 }
 
 /* The context's blocks are the primary one's from now on: its calls reach all that was made in the
  * green one, but for streams. Lock held on entry and return, not in between. */
-static void move_to_primary(struct pool *pool, struct context *context, CUcontext primary) {
+static void move_to_primary(struct pool *pool, struct context *context, const struct green *green) {
     lock_check_held(LOCK_POOL);
-    CUcontext green = context->handle;
+    if (!order_context_begins(&pool->order, green->primary, green->device))
+        return;
+    /* Until the green one has ended others may come from it, and make streams there. */
+    close_source(context);
+    while (context->source->reuses && context->users)
+        await_others(pool);
     fence_drain(pool, context->device);
     fence_streams_ended(pool, context);
     pool_unlock(pool);
     source_driver_pool_end_stream(pool, context);
-    order_end_own_stream(&pool->order, green);
+    order_end_own_stream(&pool->order, green->handle);
     pool_lock(pool);
-    context->handle = primary;
+    if (context->ended)
+        return;
+    context->ended_by = thread_number();
+    context->handle = green->primary;
+    context->id = green->id;
     context->created = false;
 }
 
 /* Blocks that are the driver's own allocations are left to it, as at the end of any context. */
-void pool_green_ending(struct pool *pool, CUcontext handle) {
-    CUcontext primary = pool_driver_waits(pool) ? NULL : primary_of(pool, handle);
+CUdevice pool_green_ending(struct pool *pool, CUcontext handle) {
+    struct green green = {.handle = handle, .device = -1};
+    ask_green(pool, &green);
     pool_lock(pool);
-    struct context *context = primary ? context_find_kind(pool, handle, &kind_device) : NULL;
+    struct context *context = green.primary ? context_find_kind(pool, handle, &kind_device) : NULL;
     if (context)
-        move_to_primary(pool, context, primary);
+        move_to_primary(pool, context, &green);
     pool_unlock(pool);
     pool_context_ending(pool, handle);
+    return green.device;
+}
+
+/* What this thread has moved to a primary context is there to be used. Lock held. */
+static void open_moved(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link)
+        if (context->closing && context->ended_by == thread_number()) {
+            context->closing = false;
+            context->ended_by = 0;
+            count_closed(pool, context->device);
+        }
 }
 
 static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
@@ -523,6 +561,7 @@ void pool_end_is_over(struct pool *pool, bool ended) {
         stranded_end_is_over(pool, ended);
         count_freed(pool, &pool->ended, ended);
         count_freed(pool, &pool->leaving, ended);
+        open_moved(pool);
     }
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;

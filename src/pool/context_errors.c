@@ -62,14 +62,16 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
         atomic_store(&pool->down, true);
         pool_grant_anew(pool);
     }
-    if (!context || !is_lost(pool, context->handle, result))
+    CUcontext handle = context ? context->handle : NULL;
+    if (!context || !is_lost(pool, handle, result))
         return;
     /* That a context is destroyed may be said of the thread's own instead. */
-    if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED && !is_current(pool, context->handle))
+    if (result == CUDA_ERROR_CONTEXT_IS_DESTROYED && !is_current(pool, handle))
         return;
     pool_lock(pool);
-    lose_context(pool, context->handle);
-    context->broken = true; /* it may have ended meanwhile */
+    lose_context(pool, handle);
+    if (context->handle == handle) /* else it was a green one, whose memory is its primary one's */
+        context->broken = true;    /* it may have ended meanwhile */
     pool_unlock(pool);
 }
 

@@ -83,7 +83,7 @@ void free_keep(struct pool *pool, struct pool_block *block, enum wait_choice wai
 bool free_must_give_up(struct pool *pool, const struct pool_block *block, CUcontext current) {
     lock_check_held(LOCK_POOL);
     if (is_suballocation(block))
-        return suballocation_passes(pool, block, current);
+        return suballocation_passes(pool, block, current) || !context_is_known(pool, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
     return tainted || block->context->broken || block->context->releases ||
            atomic_load(&pool->down) || !context_is_known(pool, current);

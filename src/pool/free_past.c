@@ -67,12 +67,13 @@ static CUresult release_region(struct pool *pool, struct pool_block *block) {
 }
 
 /* Frees another allocation for the driver's answer, and its wait, where the pool cannot wait by
- * itself (in the midst of a capture, with very many contexts). */
+ * itself (in the midst of a capture, with very many contexts). INVALID_VALUE: the context is about
+ * to end, and the thread's own has no error. */
 static CUresult free_a_probe(struct pool *pool, struct context *context) {
     struct context_push visit;
     CUdeviceptr another;
     if (!context_push(pool, context->handle, &visit))
-        return CUDA_ERROR_INVALID_CONTEXT;
+        return pool->driver->mem_free(POOL_NOWHERE);
     CUresult result = pool->driver->mem_alloc(&another, 1);
     for (unsigned attempt = 0; driver_refused(result) &&
                                pool_make_room(pool, "cuMemFree", attempt, POOL_ASKS_DEVICE_MEMORY);
@@ -91,19 +92,16 @@ static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUr
     ledger_set_state(block, BLOCK_WAITING);
     pool_unlock(pool);
     *result = free_a_probe(pool, context);
+    bool unanswered = driver_refused(*result) || *result == CUDA_ERROR_INVALID_VALUE;
+    if (unanswered) /* no free of the driver's answers this */
+        *result = CUDA_SUCCESS;
     pool_lock(pool);
     if (block->state == BLOCK_GONE) {
         ledger_recycle(pool, block);
         return PAST_DONE;
     }
     ledger_set_state(block, BLOCK_LIVE);
-    if (*result == CUDA_SUCCESS)
-        return PAST_KEPT;
-    if (driver_refused(*result)) { /* no free of the driver's answers this */
-        *result = CUDA_SUCCESS;
-        return PAST_DEFERRED;
-    }
-    return PAST_DONE;
+    return unanswered ? PAST_DEFERRED : *result == CUDA_SUCCESS ? PAST_KEPT : PAST_DONE;
 }
 
 /* The driver is to refuse the free, with the error that belongs here. It is asked for an address

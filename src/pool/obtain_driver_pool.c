@@ -318,7 +318,8 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
         result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
         result = obtain_from_pool(pool, request, &async, obtained);
-    else if (result == CUDA_ERROR_NOT_SUPPORTED)
+    /* A handle is invalid once the context has ended: the driver's answer is another. */
+    if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_HANDLE)
         result = source_obtain(pool, &kind_device, least, obtained);
     if (inside)
         pool_gate_leave(pool);

@@ -316,8 +316,10 @@ void pool_end_is_over(struct pool *pool, bool ended);
  * are under way forget them as well. */
 void pool_context_ending(struct pool *pool, CUcontext context);
 void pool_primary_ending(struct pool *pool, CUdevice device); /* its primary context */
-/* To be called before a green context ends: its memory outlives it, as its primary context's. */
-void pool_green_ending(struct pool *pool, CUcontext context);
+/* To be called before a green context ends: its memory outlives it, as its primary context's. The
+ * end is a release of that one [cuda.h, cuGreenCtxDestroy]: returns its device, for the two calls
+ * below; -1 if the driver does not say which. */
+CUdevice pool_green_ending(struct pool *pool, CUcontext context);
 /* Before and after a release of a primary context, whatever that returned: whether it was the last
  * one only the driver can tell. */
 void pool_primary_releasing(struct pool *pool, CUdevice device);

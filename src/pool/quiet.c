@@ -98,17 +98,18 @@ static CUresult ask_streams(struct pool *pool, const struct context *context) {
 
 enum rest quiet_ask(struct pool *pool, struct context *context) {
     struct context_push visit;
+    CUcontext handle = context->handle; /* of a green context it becomes the primary one's */
     CUresult result = CUDA_ERROR_UNKNOWN;
     bool all = can_ask_now(pool);
     if (!pool_gate_enter(pool))
         return REST_UNKNOWN;
-    if (context_push(pool, context->handle, &visit)) {
+    if (context_push(pool, handle, &visit)) {
         result = all ? ask(pool, context) : ask_streams(pool, context);
         context_pop(pool, &visit);
     }
     pool_gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
-        context_note_error_of(pool, context->handle, result);
+        context_note_error_of(pool, handle, result);
     return result == CUDA_SUCCESS           ? REST_QUIET
            : result == CUDA_ERROR_NOT_READY ? REST_BUSY
                                             : REST_UNKNOWN;

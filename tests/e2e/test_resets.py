@@ -121,6 +121,17 @@ def test_work_that_is_submitted_while_its_context_ends_meets_no_memory_that_is_g
     assert run(program, pooled=False).out == done.out
 
 
+@pytest.mark.parametrize("case", ["last", "current", "beside"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
+def test_green_contexts_that_are_destroyed_leave_their_blocks_to_the_primary_context(run, preset, mode, case):
+    native = run([PROGRAMS / "green_ends", case], pooled=False)
+    assert native.out.endswith(NOTHING_LOST)
+    for check in ("0", "1"):
+        env = {"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode, "POOLCUDA_CHECK": check}
+        assert run([PROGRAMS / "green_ends", case], env=env).out == native.out
+
+
 UNHARMED = "overlaps 0 failed frees 0\n"
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 

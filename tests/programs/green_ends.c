@@ -1,0 +1,160 @@
+/* Green contexts are destroyed, which leaves their memory to the primary context, or ends that one
+ * as well. One case a process, named by the argument; natively and under the pool the lines are the
+ * same. */
+#include "program.h"
+
+#include "driver/cuda_api.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#define TELL(call)  printf("%s: %d\n", #call, (int)(call))
+#define CHECK(call) REQUIRE((call) == CUDA_SUCCESS)
+enum { BYTES = 70000, LARGE = 3000000 };
+
+/* Returns the context that stands for it. */
+static CUcontext make_green(CUgreenCtx *green) {
+    CUdevResource resource;
+    CUdevResourceDesc description;
+    CUcontext context;
+    CHECK(cuDeviceGetDevResource(0, &resource, CU_DEV_RESOURCE_TYPE_SM));
+    CHECK(cuDevResourceGenerateDesc(&description, &resource, 1));
+    CHECK(cuGreenCtxCreate(green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
+    CHECK(cuCtxFromGreenCtx(&context, *green));
+    return context;
+}
+
+/* Of all that was allocated before in contexts that have ended. */
+static size_t lost(void) {
+    CUcontext context;
+    CUdeviceptr block;
+    size_t left, total;
+    CHECK(cuCtxCreate_v2(&context, 0, 0));
+    CHECK(cuMemAlloc_v2(&block, 1)); /* what is freed in a later context is freed now */
+    CHECK(cuCtxDestroy_v2(context));
+    CHECK(cuCtxCreate_v2(&context, 0, 0));
+    CHECK(cuMemGetInfo_v2(&left, &total));
+    CHECK(cuCtxDestroy_v2(context));
+    return total - left;
+}
+
+/* Nothing else retains the primary context. */
+static void last(void) {
+    CUgreenCtx green;
+    CUdeviceptr small, large, again;
+    for (int i = 0; i < 3; i++) {
+        CHECK(cuCtxSetCurrent(make_green(&green)));
+        CHECK(cuMemAlloc_v2(&small, BYTES));
+        CHECK(cuMemAlloc_v2(&large, LARGE));
+        CHECK(cuMemAlloc_v2(&again, BYTES));
+        CHECK(cuMemFree_v2(small));
+        TELL(cuGreenCtxDestroy(green));
+        CHECK(cuCtxSetCurrent(NULL));
+        printf("%zu bytes are lost\n", lost());
+    }
+}
+
+/* One thread destroys what is current for it. */
+static void current(void) {
+    CUcontext primary;
+    CUgreenCtx green;
+    CUdeviceptr one, other, none;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    CHECK(cuCtxSetCurrent(make_green(&green)));
+    CHECK(cuMemAlloc_v2(&one, BYTES));
+    CHECK(cuMemAlloc_v2(&other, BYTES));
+    TELL(cuGreenCtxDestroy(green));
+    TELL(cuMemFree_v2(one));
+    TELL(cuMemAlloc_v2(&none, BYTES));
+    CHECK(cuCtxSetCurrent(primary));
+    TELL(cuMemsetD8_v2(one, 1, BYTES));
+    TELL(cuMemFree_v2(one));
+    TELL(cuMemFree_v2(other));
+    TELL(cuMemFree_v2(other));
+    TELL(cuDevicePrimaryCtxRelease_v2(0));
+    printf("%zu bytes are lost\n", lost());
+}
+
+enum { ENDS = 30, THREADS = 4, BLOCKS = 16, PAUSE_NS = 1500000 };
+
+struct worker {
+    CUcontext context;
+    CUdeviceptr blocks[BLOCKS];
+    unsigned count; /* of those that it still has */
+    unsigned seed;
+};
+
+/* Returns what the driver has answered. */
+static CUresult step(struct worker *worker) {
+    CUresult result = CUDA_SUCCESS;
+    worker->seed = worker->seed * 1103515245 + 12345;
+    unsigned drawn = worker->seed >> 8;
+    if (drawn % 2 && worker->count < BLOCKS) {
+        result = cuMemAlloc_v2(&worker->blocks[worker->count], drawn % LARGE / 16 + 1);
+        worker->count += result == CUDA_SUCCESS;
+    } else if (worker->count) {
+        result = cuMemFree_v2(worker->blocks[worker->count - 1]);
+        worker->count -= result == CUDA_SUCCESS;
+    }
+    return result;
+}
+
+static void *work(void *data) {
+    struct worker *worker = data;
+    CUresult result = cuCtxSetCurrent(worker->context);
+    while (result == CUDA_SUCCESS) {
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+        result = step(worker);
+    }
+    REQUIRE(result == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+    return NULL;
+}
+
+/* Threads allocate and free in it. What they have then is the primary context's. */
+static void beside(void) {
+    CUcontext primary;
+    CUgreenCtx green;
+    unsigned refused = 0;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    CHECK(cuCtxSetCurrent(primary));
+    for (unsigned i = 0; i < ENDS; i++) {
+        struct worker workers[THREADS];
+        pthread_t threads[THREADS];
+        CUcontext context = make_green(&green);
+        for (unsigned j = 0; j < THREADS; j++) {
+            workers[j] = (struct worker){.context = context, .seed = i * THREADS + j};
+            REQUIRE(pthread_create(&threads[j], NULL, work, &workers[j]) == 0);
+        }
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        CHECK(cuGreenCtxDestroy(green));
+        for (unsigned j = 0; j < THREADS; j++) {
+            REQUIRE(pthread_join(threads[j], NULL) == 0);
+            while (workers[j].count)
+                refused += cuMemFree_v2(workers[j].blocks[--workers[j].count]) != CUDA_SUCCESS;
+        }
+    }
+    CHECK(cuDevicePrimaryCtxRelease_v2(0));
+    printf("%u frees were refused, %zu bytes are lost\n", refused, lost());
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} cases[] = {
+    {"last", last},
+    {"current", current},
+    {"beside", beside},
+};
+
+int main(int argc, char **argv) {
+    REQUIRE(argc == 2);
+    CHECK(cuInit(0));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        if (strcmp(cases[i].name, argv[1]) == 0) {
+            cases[i].run();
+            return 0;
+        }
+    REQUIRE(!"a case of that name");
+}
