@@ -285,6 +285,8 @@ bool call_ended(struct pool *pool, struct stub_frame *frame, const struct entry 
         name_capture(pool, frame, entry);
     if (entry->capture == CAPTURE_ends && ends_capture(result))
         end_capture(pool, frame, entry);
+    else if (entry->capture == CAPTURE_ends && result == CUDA_ERROR_CONTEXT_IS_DESTROYED)
+        pool_capture_end_refused(pool, captured_stream(frame, entry));
     if (result == CUDA_SUCCESS && state_check())
         check_after(state_check(), pool, frame, entry, name);
     if (result == CUDA_SUCCESS) {

@@ -335,6 +335,27 @@ void pool_capture_ended_in(struct pool *pool, CUstream stream) {
     }
 }
 
+/* A capture in the context that is current, and gone, has ended with it. */
+void pool_capture_end_refused(struct pool *pool, CUstream stream) {
+    CUcontext current = NULL;
+    pool->driver->ctx_get_current(&current);
+    pool_lock(pool);
+    await_answers(pool);
+    struct capture *capture = find(pool, stream);
+    struct unasked_capture *unasked = capture ? NULL : find_unasked(pool, stream, current);
+    bool counted = false;
+    if (capture && capture->context == current) {
+        counted = capture->going_on;
+        forget(capture);
+    } else if (unasked && unasked->context == current) {
+        counted = true;
+        end_unasked(pool, unasked);
+    }
+    pool_unlock(pool);
+    if (counted)
+        gate_open(pool);
+}
+
 /* For so many captures that have ended. */
 static void open_gate(struct pool *pool, int ended) {
     while (ended--)

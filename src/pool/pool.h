@@ -417,6 +417,8 @@ void pool_capture_named(struct pool *pool, CUstream stream);
 /* One has begun there that the stream may not tell of when asked. */
 void pool_capture_unseen(struct pool *pool, CUstream stream);
 void pool_capture_ended_in(struct pool *pool, CUstream stream);
+/* The driver ends it not, as the current context has been destroyed. */
+void pool_capture_end_refused(struct pool *pool, CUstream stream);
 /* Streams may have gone that nobody has named: no captured stream is asked any more. */
 void pool_captured_streams_lost(struct pool *pool);
 void pool_capture_ended_somewhere(struct pool *pool);

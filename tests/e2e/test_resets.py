@@ -121,6 +121,13 @@ def test_work_that_is_submitted_while_its_context_ends_meets_no_memory_that_is_g
     assert run(program, pooled=False).out == done.out
 
 
+@pytest.mark.parametrize("preset", ["default", "bfc", "paddle", "vmm"])
+def test_captures_that_end_with_their_context_keep_the_pool_out_of_use_no_longer(run, preset):
+    done = run([PROGRAMS / "submits_beside_ends", "captured"], env={"POOLCUDA_PRESET": preset})
+    assert done.out == "0 faults, " + NOTHING_LOST, done.err
+    assert int(re.search(r"of which (\d+) from idle memory", done.stats)[1]) >= 99
+
+
 @pytest.mark.parametrize("case", ["last", "current", "beside"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])

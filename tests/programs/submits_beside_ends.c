@@ -1,7 +1,8 @@
 /* Contexts that are destroyed while other threads work in them. With "live" a thread sets a block
  * of the context over and over; with "used" three allocate, set and free; with "twice" also two
- * threads destroy it. Natively such work is done or refused: it meets no memory that is gone.
- * Prints how often it did, and what is lost. */
+ * threads destroy it; with "captured" a fourth one captures a stream again and again. Natively such
+ * work is done or refused: it meets no memory that is gone. Prints how often it did, and what is
+ * lost. */
 #include "program.h"
 
 #include "driver/cuda_api.h"
@@ -12,7 +13,14 @@
 #include <time.h>
 
 #define CHECK(call) REQUIRE((call) == CUDA_SUCCESS)
-enum { ENDS = 60, THREADS = 3, BLOCKS = 6, MOST = 100000, PAUSE_NS = 2 * 1000 * 1000 };
+enum {
+    ENDS = 60,
+    THREADS = 3,
+    LAST_BLOCKS = 100,
+    BLOCKS = 6,
+    MOST = 100000,
+    PAUSE_NS = 2 * 1000 * 1000
+};
 
 struct shared {
     CUcontext context;
@@ -46,8 +54,27 @@ static void use_blocks(unsigned *seed) {
         note(cuMemFree_v2(blocks[i]));
 }
 
+/* Until the context is gone. */
+static void capture_streams(void) {
+    CUstream stream;
+    CUgraph graph;
+    CUresult result;
+    do {
+        result = cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING);
+        if (result == CUDA_SUCCESS)
+            result = cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+        nanosleep(&(struct timespec){.tv_nsec = 60000}, NULL);
+        if (result == CUDA_SUCCESS)
+            result = cuStreamEndCapture(stream, &graph);
+        if (result == CUDA_SUCCESS)
+            cuGraphDestroy(graph);
+        if (result == CUDA_SUCCESS)
+            result = cuStreamDestroy_v2(stream);
+    } while (result == CUDA_SUCCESS);
+}
+
 struct worker {
-    bool allocates;
+    enum { SETS, ALLOCATES, CAPTURES } does;
     unsigned seed;
 };
 
@@ -57,8 +84,10 @@ static void *work(void *data) {
         const struct shared *shared = atomic_load(&now);
         if (!shared || cuCtxSetCurrent(shared->context) != CUDA_SUCCESS)
             continue;
-        if (worker->allocates)
+        if (worker->does == ALLOCATES)
             use_blocks(&worker->seed);
+        else if (worker->does == CAPTURES)
+            capture_streams();
         else
             set_block(shared);
     }
@@ -89,15 +118,16 @@ int main(int argc, char **argv) {
     static struct shared contexts[ENDS]; /* a thread may look at an old one */
     REQUIRE(argc == 2);
     bool live = !strcmp(argv[1], "live"), twice = !strcmp(argv[1], "twice");
-    unsigned count = live ? 1 : THREADS;
-    struct worker workers[THREADS];
-    pthread_t threads[THREADS];
+    bool captured = !strcmp(argv[1], "captured");
+    unsigned count = live ? 1 : captured ? THREADS + 1 : THREADS;
+    struct worker workers[THREADS + 1];
+    pthread_t threads[THREADS + 1];
     CUcontext last;
     CUdeviceptr block;
     size_t left, total;
     CHECK(cuInit(0));
     for (unsigned i = 0; i < count; i++) {
-        workers[i] = (struct worker){.allocates = !live, .seed = i};
+        workers[i] = (struct worker){live ? SETS : i < THREADS ? ALLOCATES : CAPTURES, i};
         REQUIRE(pthread_create(&threads[i], NULL, work, &workers[i]) == 0);
     }
     for (int i = 0; i < ENDS; i++)
@@ -107,6 +137,10 @@ int main(int argc, char **argv) {
         REQUIRE(pthread_join(threads[i], NULL) == 0);
     CHECK(cuCtxCreate_v2(&last, 0, 0));
     CHECK(cuMemAlloc_v2(&block, 1)); /* what is freed in a later context is freed now */
+    for (int i = 0; i < LAST_BLOCKS; i++) {
+        CHECK(cuMemFree_v2(block));
+        CHECK(cuMemAlloc_v2(&block, MOST));
+    }
     CHECK(cuCtxDestroy_v2(last));
     CHECK(cuCtxCreate_v2(&last, 0, 0));
     CHECK(cuMemGetInfo_v2(&left, &total));

@@ -327,6 +327,25 @@ static void a_capture_ends_with_its_context(void **state) {
     assert_false(pool_is_capturing(pool));
 }
 
+static void
+a_capture_that_begins_while_its_context_ends_is_over_once_its_end_is_refused(void **state) {
+    (void)state;
+    CUcontext ending = fake.current, other = fake_context(1, 1);
+    pool_context_created(pool, other);
+    pool_context_ending(pool, ending);
+    begin(STREAM(1));
+    begin(CU_STREAM_PER_THREAD);
+    fake.stream_context = other;
+    begin(STREAM(2));
+    pool_capture_end_refused(pool, STREAM(1));
+    pool_capture_end_refused(pool, STREAM(1)); /* told twice */
+    pool_capture_end_refused(pool, CU_STREAM_PER_THREAD);
+    pool_capture_end_refused(pool, STREAM(2)); /* goes on, in a context that is there */
+    assert_true(pool_is_capturing(pool));
+    pool_capture_ended_in(pool, STREAM(2));
+    assert_false(pool_is_capturing(pool));
+}
+
 static void a_devices_reset_ends_the_captures_of_its_own_context_alone(void **state) {
     (void)state;
     pool_context_created(pool, fake.current);
@@ -404,6 +423,7 @@ int main(void) {
         TEST(a_captured_stream_that_has_no_name_ends_no_capture_when_it_is_destroyed),
         TEST(a_stream_is_known_by_its_own_context_whichever_is_current),
         TEST(a_capture_ends_with_its_context),
+        TEST(a_capture_that_begins_while_its_context_ends_is_over_once_its_end_is_refused),
         TEST(a_devices_reset_ends_the_captures_of_its_own_context_alone),
         cmocka_unit_test_setup_teardown(
             a_submission_beside_a_capture_that_begins_goes_on_once_that_has_paid, start_in_auto,
