@@ -50,8 +50,13 @@ static void give(struct idle_store *store, struct pool_block *block) {
 static struct pool_block *take(struct idle_store *store, struct site *site, const struct fit *fit,
                                unsigned *how) {
     lock_check_held(LOCK_POOL);
-    struct pool_block *block = LIST_FIRST(&store->bins->blocks[bin_of(fit->size)]);
-    if (!block || block->size < fit->size)
+    size_t size = fit->size;
+    struct pool_block *block = LIST_FIRST(&store->bins->blocks[bin_of(size)]);
+    if ((!block || block->size < size) && fit->exact) { /* those are in the bin below */
+        size = round_up(fit->bytes, ROUND_SMALL);
+        block = LIST_FIRST(&store->bins->blocks[bin_of(size)]);
+    }
+    if (!block || block->size < size)
         return NULL;
     *how = block->site != site ? TAKEN_STOLEN : 0;
     remove_block(store, block);

@@ -42,7 +42,8 @@ static inline struct fit waste_bound_fit(const struct pool_config *config,
                         .ratio = ratio,
                         .surplus = waste_bound_left(config, device),
                         .steal = config->steal,
-                        .little = device->saves};
+                        .little = device->saves,
+                        .exact = device->exact};
 }
 
 /* Bytes by which idle memory may still grow. */

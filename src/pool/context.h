@@ -73,6 +73,7 @@ struct device {
     bool unified;          /* its memory is the host's, or the host uses it as its own */
     atomic_bool unlimited; /* available.c, without the lock: no control group limits it */
     struct device_bounds bounds;
+    bool exact; /* some blocks are no larger than their requests, whatever the keeper rounds to */
     bool saves; /* idle memory has gone back to the driver, or some site's sizes only grow */
     /* ledger_sums.c: how many samples there are, the nanoseconds
      * that each stands for, and what was held at the last one and in the map. NULL: what is no

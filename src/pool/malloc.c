@@ -77,7 +77,7 @@ static void prepare_growth(struct pool *pool, const struct request *request, siz
 }
 
 /* Serves a miss: asks the driver and records what it gives. Lock held on entry, not on return. */
-static CUresult malloc_from_driver(struct pool *pool, const struct request *request,
+static CUresult malloc_from_driver(struct pool *pool, struct request *request,
                                    CUdeviceptr *pointer) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;

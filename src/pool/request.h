@@ -42,7 +42,10 @@ void take_hand_out(struct pool *pool, struct pool_block *block, struct site *sit
  * serve it, for a site whose sizes only grow: its next ones may fit. *falls: whether the site's
  * only fall, and this one is smaller than all before. Called once a miss. Lock held.
  */
-size_t take_size_to_ask(struct pool *pool, const struct request *request, bool *falls);
+size_t take_size_to_ask(struct pool *pool, struct request *request, bool *falls);
+/* rounding.c. The request's size, which becomes what it takes in pages where rounding to more may
+ * waste nothing more. Lock held. */
+size_t rounding_size(struct pool *pool, struct request *request);
 /* What it is decided by: how many misses in a row are each for the site's largest size so far, with
  * one for that size. A row ends where there were more hits than a few since the last: sizes without
  * an order miss in rows as well at first, as the smaller ones hit. take_learn: the miss is one of

@@ -1,5 +1,4 @@
-/* What becomes a live block for a request: an idle one that serves, or what the driver gives when
- * it is asked. */
+/* What becomes a live block for a request: an idle one that serves, or what the driver gives. */
 #include "pool/cache_stopped.h"
 #include "pool/suballocation.h"
 
@@ -118,12 +117,12 @@ __attribute__((noinline)) static size_t size_for_growing(struct pool *pool,
     return size;
 }
 
-size_t take_size_to_ask(struct pool *pool, const struct request *request, bool *falls) {
+size_t take_size_to_ask(struct pool *pool, struct request *request, bool *falls) {
     lock_check_held(LOCK_POOL);
     const struct context *context = request->context;
     *falls = false;
     if (!context->keeper->reach || context->ended || request->pitch)
-        return request->size;
+        return context->keeper->same_size ? rounding_size(pool, request) : request->size;
     *falls = request->size < request->site->least_missed;
     unsigned row = take_row_with(request->site, request->size);
     take_learn(request->site, request->size, row);

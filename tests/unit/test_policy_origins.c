@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define MIB ((size_t)1 << 20)
@@ -33,14 +34,15 @@ static void say(const char *line) {
     fail_msg("%s", line);
 }
 
-/* A pool with the options that the preset stands for. */
-static void start(const char *preset, const char *option) {
-    char variable[64], other[64];
-    char *environment[] = {variable, other, NULL};
+/* A pool with the options that the preset stands for, and others, with a blank between them. */
+static void start(const char *preset, const char *others) {
+    char text[128];
+    char *environment[4] = {NULL}, *rest = text;
     struct options options;
     CUcontext context;
-    snprintf(variable, sizeof variable, "POOLCUDA_PRESET=%s", preset);
-    snprintf(other, sizeof other, "%s", option);
+    snprintf(text, sizeof text, "POOLCUDA_PRESET=%s %s", preset, others);
+    for (size_t i = 0; i < 3 && rest; i++)
+        environment[i] = strsep(&rest, " ");
     options_parse(&options, environment, say);
     struct pool_config config = pool_config_from(&options);
     for (int i = 0; i < STATS_COUNTERS; i++)
@@ -186,7 +188,7 @@ static void pyopencl_gives_up_no_more_than_the_device_lacks(void **state) {
 static void pyopencl_counts_in_pages_what_a_full_device_is_given_back(void **state) {
     (void)state;
     CUdeviceptr blocks[5];
-    start("pyopencl", "POOLCUDA_THROTTLE_RATIO=0");
+    start("pyopencl", "POOLCUDA_THROTTLE_RATIO=0 POOLCUDA_MAX_WASTE=100%");
     alloc(A, 160 * MIB - 1);
     alloc(A, 2 * MIB - 1);
     for (size_t i = 0; i < 5; i++)
@@ -210,6 +212,21 @@ static void pyopencl_counts_in_pages_what_is_given_back_for_launches(void **stat
     alloc(A, 32 * MIB - 1); /* leaves 2: a twentieth of the device is 10.8 more */
     assert_int_equal(stats_get(STATS_headroom_released_blocks), 1);
     assert_int_equal(idle().blocks, 1);
+}
+
+/* Half a percent of 256 MiB. */
+static void pyopencl_rounds_to_pages_once_live_blocks_waste_more_than_the_bound(void **state) {
+    (void)state;
+    start("pyopencl", "");
+    alloc(A, 16 * MIB); /* a block of 17 */
+    alloc(A, 16 * MIB); /* another one: they waste 2 MiB */
+    CUdeviceptr exact = alloc(A, 16 * MIB);
+    assert_int_equal(stats_get(STATS_held_bytes), (17 + 17 + 16) * MIB);
+    release(exact);
+    assert_int_equal(alloc(B, 16 * MIB), exact); /* for its like */
+    assert_int_equal(hits(), 1);
+    alloc(A, 15 * MIB - 100 * 1024); /* a block of 15, which takes no more pages than it */
+    assert_int_equal(stats_get(STATS_held_bytes), (17 + 17 + 16 + 15) * MIB);
 }
 
 static void pyopencl_serves_first_what_was_freed_last(void **state) {
@@ -823,6 +840,7 @@ int main(void) {
         TEST(pyopencl_gives_up_no_more_than_the_device_lacks),
         TEST(pyopencl_counts_in_pages_what_a_full_device_is_given_back),
         TEST(pyopencl_counts_in_pages_what_is_given_back_for_launches),
+        TEST(pyopencl_rounds_to_pages_once_live_blocks_waste_more_than_the_bound),
         TEST(pyopencl_serves_first_what_was_freed_last),
         TEST(bfc_has_bins_from_256_bytes_to_512_mib),
         TEST(bfc_asks_for_regions_that_double),
