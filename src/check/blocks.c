@@ -39,12 +39,17 @@ struct check_block *block_from(struct check *check, CUdeviceptr base) {
     return RB_NFIND(check_tree, &check->blocks, &key);
 }
 
-void block_add(struct check *check, struct check_block *block) {
+void block_remove_all(struct check *check, CUdeviceptr base, size_t size) {
     lock_check_held(LOCK_CHECK);
     struct check_block *old;
-    while ((old = block_around(check, block->base)) ||
-           ((old = block_from(check, block->base)) && old->base - block->base < block->size))
+    while ((old = block_around(check, base)) ||
+           ((old = block_from(check, base)) && old->base - base < size))
         block_remove(check, old);
+}
+
+void block_add(struct check *check, struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
+    block_remove_all(check, block->base, block->size);
     block->state = CHECK_LIVE;
     RB_INSERT(check_tree, &check->blocks, block);
     if (block->zones == CHECK_BARE)

@@ -85,11 +85,14 @@ static bool register_block(struct check *check, struct check_block *block) {
     return true;
 }
 
-/* Counts what the caller is given without any check. */
-static CUresult count_unchecked(CUresult result) {
-    if (result == CUDA_SUCCESS)
-        stats_add(STATS_check_unchecked_blocks, 1);
-    return result;
+/* The caller is given `bytes` without any check. What is on record there is of a context that has
+ * ended: its end goes on in another thread. */
+static CUresult hand_out_unchecked(struct check *check, CUdeviceptr pointer, size_t bytes) {
+    stats_add(STATS_check_unchecked_blocks, 1);
+    check_lock(check);
+    block_remove_all(check, pointer, bytes);
+    check_unlock(check);
+    return CUDA_SUCCESS;
 }
 
 /* Hands out memory of which `before` bytes are a zone: what has been allocated for the block. */
@@ -99,8 +102,9 @@ static CUresult hand_out(struct check *check, struct check_block *block, size_t 
     if (register_block(check, block))
         return CUDA_SUCCESS;
     *pointer = block->base;
+    size_t bytes = block->size;
     free(block);
-    return count_unchecked(CUDA_SUCCESS);
+    return hand_out_unchecked(check, *pointer, bytes);
 }
 
 /* What is to be allocated, with or without zones. */
@@ -142,8 +146,8 @@ CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
             return hand_out(check, block, CHECK_ZONE, pointer);
         free(block);
     }
-    return count_unchecked(
-        allocate(check, &(struct wish){.pointer = pointer, .bytes = bytes}, site));
+    CUresult result = allocate(check, &(struct wish){.pointer = pointer, .bytes = bytes}, site);
+    return result == CUDA_SUCCESS ? hand_out_unchecked(check, *pointer, bytes) : result;
 }
 
 /* Zones are of whole rows, so that all rows begin where the driver has them begin. How long a row
@@ -168,7 +172,8 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
     }
     wish.pointer = pointer;
     wish.height = height;
-    return count_unchecked(allocate(check, &wish, site));
+    CUresult result = allocate(check, &wish, site);
+    return result == CUDA_SUCCESS ? hand_out_unchecked(check, *pointer, *pitch * height) : result;
 }
 
 /* --- frees --- */

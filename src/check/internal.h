@@ -177,6 +177,8 @@ void block_add(struct check *check, struct check_block *block);
 /* Takes the block out of the tree and of the list that it is in: it is GONE, and the record with it
  * if it may go. */
 void block_remove(struct check *check, struct check_block *block);
+/* All that overlap this memory. */
+void block_remove_all(struct check *check, CUdeviceptr base, size_t size);
 /* Ends what keeps the record: a task's use, or that a thread holds it. */
 void block_drop_use(struct check_block *block);
 /* Makes the block DETACHED, whatever it was; its launches are never read again. */

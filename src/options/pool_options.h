@@ -9,6 +9,7 @@
 static inline struct pool_config pool_config_from(const struct options *options) {
     return (struct pool_config){
         .policy = &policies[options->policy],
+        .late_frees = options->check != 0,
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_POOL_##when(.field = options->field, )
 #include "options/options.def"

@@ -50,7 +50,7 @@ void order_take_notice(struct order *order) {
 void order_tell(struct order *order) {
     lock_check_held(LOCK_ORDER);
     const struct order_context *context;
-    int word = atomic_load(&order_word), bits = word & ORDER_DEFERRED;
+    int word = atomic_load(&order_word), bits = 0;
     if (!LIST_EMPTY(&order->contexts) && !order_is_one(order))
         bits |= ORDER_CONTEXTS;
     LIST_FOREACH (context, &order->contexts, link) {
@@ -58,9 +58,9 @@ void order_tell(struct order *order) {
         if (order_has_streams(context) && !order->several)
             bits |= ORDER_TRACKED;
     }
-    /* A free that has just set its bits keeps them. */
-    while (!atomic_compare_exchange_weak(&order_word, &word,
-                                         word & ORDER_FREED ? word | bits : bits)) {
+    /* A free that has just set its bits keeps them: one that defers sets no more than that. */
+    while (!atomic_compare_exchange_weak(
+        &order_word, &word, bits | (word & ORDER_FREED ? word : word & ORDER_DEFERRED))) {
     }
 }
 

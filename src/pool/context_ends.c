@@ -335,7 +335,7 @@ struct green {
     CUdevice device;           /* -1: it does not say */
 };
 
-/* Of a green context that is current: the primary one is that whose memory is allocated there. */
+/* Asks in the green context, which is current: what is allocated there is the primary one's. */
 static void ask_primary(struct pool *pool, struct green *green) {
     CUdeviceptr probe;
     if (pool_driver_waits(pool) || !pool->driver->pointer_get_attribute || !pool_gate_enter(pool))

@@ -133,7 +133,7 @@ bool fence_unfenced(struct pool *pool, struct context *context) {
     bool recorded = fence_record(pool, targets, count, fence);
     pool_gate_leave(pool);
     pool_lock(pool);
-    if (pool->fences_recording) /* else it was given up */
+    if (!fence->given_up && pool->fences_recording) /* else this is a forked child */
         pool->fences_recording--;
     fence->users--;
     fence->recorded = recorded;
@@ -251,16 +251,37 @@ void fence_drain_own(struct pool *pool, struct context *context) {
     }
 }
 
-/* Fences what has been freed in any context. False: not all of it, which is fenced later and then
- * with more than is needed. Lock held on entry and return, not in between. */
-static bool fence_all_unfenced(struct pool *pool) {
+/* A context with something unfenced, but for those. NULL: there is none. Lock held. */
+static struct context *next_unfenced(const struct pool *pool, const struct context *const *but,
+                                     int count) {
     lock_check_held(LOCK_POOL);
     struct context *context;
-    LIST_FOREACH (context, &pool->contexts, link)
-        if (!context->broken && !LIST_EMPTY(&context->unfenced) &&
-            (!fence_unfenced(pool, context) || context->ended))
-            return false;
-    return true;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        int i = 0;
+        while (i < count && but[i] != context)
+            i++;
+        if (i == count && !context->broken && !LIST_EMPTY(&context->unfenced))
+            return context;
+    }
+    return NULL;
+}
+
+/* Fences what has been freed in any context. Others may end meanwhile, and the list is another one
+ * then. False: not all of it, which is fenced later and then with more than is needed. Lock held on
+ * entry and return, not in between. */
+static bool fence_all_unfenced(struct pool *pool) {
+    lock_check_held(LOCK_POOL);
+    enum { MOST_FAILED = 8 }; /* and each may be freed in anew while others are fenced */
+    const struct context *failed[MOST_FAILED];
+    struct context *context;
+    int count = 0;
+    for (int i = 0; i < 4 * MAX_TARGETS && count < MOST_FAILED; i++) {
+        if (!(context = next_unfenced(pool, failed, count)))
+            break;
+        if (!fence_unfenced(pool, context) && !context->ended)
+            failed[count++] = context;
+    }
+    return !count;
 }
 
 /* Whether one of the fences up to that number is being recorded. Lock held. */
@@ -272,9 +293,22 @@ static bool is_recording(const struct pool *pool, uint64_t number) {
         return false;
     LIST_FOREACH (context, &pool->contexts, link)
         TAILQ_FOREACH (fence, &context->fences, link)
-            if (!fence->recorded && fence->number <= number)
+            if (!fence->recorded && !fence->given_up && fence->number <= number)
                 return true;
     return false;
+}
+
+/* Lock held. */
+static void give_up_recording(struct pool *pool, uint64_t number) {
+    lock_check_held(LOCK_POOL);
+    const struct context *context;
+    struct fence *fence;
+    LIST_FOREACH (context, &pool->contexts, link)
+        TAILQ_FOREACH (fence, &context->fences, link)
+            if (!fence->recorded && !fence->given_up && fence->number <= number) {
+                fence->given_up = true;
+                pool->fences_recording--;
+            }
 }
 
 /* Until other threads have recorded the fences that they have begun so far. One that takes too long
@@ -287,7 +321,7 @@ static void await_recording(struct pool *pool) {
         uint64_t now = clock_ns(CLOCK_MONOTONIC);
         began = began ? began : now;
         if (now - began > ORDER_RECORD_NS) {
-            pool->fences_recording = 0;
+            give_up_recording(pool, number);
             return;
         }
         pool_unlock_between(pool);

@@ -34,6 +34,7 @@ struct fence {
     uint64_t number;      /* in the order in which fences were begun */
     int users;            /* threads that use it without the lock */
     bool recorded, gone;
+    bool given_up; /* it is waited for no more to be recorded, nor counted */
     TAILQ_ENTRY(fence) link;
 };
 

@@ -91,7 +91,10 @@ struct pool_config {
     /* pthread_setcancelstate; NULL: a thread that is cancelled in the driver stays there */
     int (*set_cancel_state)(int state, int *former);
     void (*say)(const char *line); /* a limitation that the user should know of; may be NULL */
-    bool map;                      /* keep a map of each device's memory for the report */
+    /* Blocks come here later than the program frees them, and so do their fences: no allocation is
+     * to wait for one, which may lie behind work of after the free. */
+    bool late_frees;
+    bool map;                 /* keep a map of each device's memory for the report */
     const char *system_files; /* the folder that /proc and /sys are looked for in; NULL: the root */
     uint64_t host_memory; /* bytes of memory that the machine has, of which a share may lie idle */
     /* The clock in nanoseconds, by which idle memory decays and caches are merged. NULL:

@@ -27,7 +27,8 @@ struct pool_block *take_deferred(struct pool *pool, const struct request *reques
     struct pool_block *block = take_in_stream(pool, request);
     if (block)
         return block;
-    bool may_wait = pool->config.free_mode == POOL_FREE_DEFER && !request->stream;
+    bool may_wait =
+        pool->config.free_mode == POOL_FREE_DEFER && !request->stream && !pool->config.late_frees;
     fence_poll(pool, context);
     bool again = !context->ended;
     while (again) {

@@ -156,7 +156,7 @@ def test_a_check_after_every_launch_finds_each_error_once_too(run, program):
 
 
 @pytest.mark.parametrize("check, free", MODES)
-@pytest.mark.parametrize("end", ["reset", "destroy"])
+@pytest.mark.parametrize("end", ["reset", "destroy", "own"])
 def test_a_context_may_end_beside_threads_that_allocate_and_free_in_it(run, end, check, free):
     native = run([PROGRAMS / "ended_beside_checks", end], pooled=False)
     checked = run([PROGRAMS / "ended_beside_checks", end], env={"POOLCUDA_CHECK": check, "POOLCUDA_FREE": free})

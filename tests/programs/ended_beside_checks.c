@@ -1,6 +1,7 @@
 /* Two threads allocate and free in a context that a third one ends again and again meanwhile:
  * device 0's primary one, which it resets ("reset"), or one that it makes and destroys ("destroy").
- * What the two are answered is chance; that the process lives on is not. */
+ * What the two are answered is chance; that the process lives on is not. Or each thread allocates
+ * and frees in a context of its own, which some destroy again and again ("own"): all is served. */
 #include "program.h"
 
 #include "driver/cuda_api.h"
@@ -50,11 +51,45 @@ static void make(void) {
     atomic_store(&made, context);
 }
 
+/* Half of the blocks are left to the end of the context. */
+static void use_own_context(unsigned *seed) {
+    CUcontext own;
+    CUdeviceptr blocks[2 * BLOCKS];
+    CHECK(cuCtxCreate_v2(&own, 0, 0));
+    for (int i = 0; i < 2 * BLOCKS; i++) {
+        *seed = *seed * 1103515245 + 12345;
+        unsigned most = *seed >> 4 & 1 ? MOST / 16 : 8 * MOST;
+        CHECK(cuMemAlloc_v2(&blocks[i], (*seed >> 8) % most + 1));
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        CHECK(cuMemFree_v2(blocks[i]));
+    CHECK(cuCtxDestroy_v2(own));
+}
+
+static void *use_own_contexts(void *data) {
+    for (int i = 0; i < ENDS; i++)
+        use_own_context(data);
+    return NULL;
+}
+
+static int use_own_contexts_beside(void) {
+    unsigned seeds[] = {5, 6, 7, 8};
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        REQUIRE(pthread_create(&threads[i], NULL, use_own_contexts, &seeds[i]) == 0);
+    for (int i = 0; i < 4; i++)
+        REQUIRE(pthread_join(threads[i], NULL) == 0);
+    puts("served");
+    return 0;
+}
+
 int main(int count, char **words) {
     bool resets = count > 1 && !strcmp(words[1], "reset");
     unsigned seeds[] = {5, 6};
     pthread_t threads[2];
     CHECK(cuInit(0));
+    if (count > 1 && !strcmp(words[1], "own"))
+        return use_own_contexts_beside();
     if (!resets)
         make();
     for (int i = 0; i < 2; i++)

@@ -6,6 +6,8 @@
 #include "order/order.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/time.h>
 
 static struct order order;
 static struct driver driver;
@@ -522,6 +524,39 @@ static void while_there_are_several_contexts_the_word_says_so(void **state) {
     fake.current = first;
 }
 
+static volatile sig_atomic_t deferred;
+
+static void defer_in_the_midst(int number) {
+    (void)number;
+    order_defers();
+    deferred++;
+}
+
+/* By a timer's signal, as a free of another thread would come: at any instruction. */
+static void a_free_that_defers_is_not_forgotten_while_the_word_is_told_anew(void **state) {
+    (void)state;
+    enum { TIMES = 2000 };
+    const struct itimerval often = {{0, 20}, {0, 20}}, never = {{0, 0}, {0, 0}};
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    signal(SIGALRM, defer_in_the_midst);
+    setitimer(ITIMER_REAL, &often, NULL);
+    bool forgotten = false;
+    for (int seen = 0; deferred < TIMES && !forgotten;) {
+        order_is_done(&order, fake.current, 0);
+        pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+        forgotten = deferred > seen && !(order_word & ORDER_DEFERRED);
+        seen = deferred;
+        atomic_fetch_and(&order_word, ~ORDER_DEFERRED);
+        pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    signal(SIGALRM, SIG_DFL);
+    atomic_fetch_and(&order_word, ~ORDER_DEFERRED);
+    assert_false(forgotten);
+}
+
 static void where_a_context_can_be_neither_fenced_nor_waited_for_the_wait_stays_owed(void **state) {
     (void)state;
     CUcontext first = fake.current;
@@ -712,6 +747,7 @@ int main(void) {
         ORDER(a_second_thread_whose_work_cannot_be_put_in_order_has_to_pay),
         ORDER(a_second_threads_per_thread_stream_is_not_taken_for_ordered),
         ORDER(several_threads_in_the_legacy_stream_alone_may_owe),
+        ORDER(a_free_that_defers_is_not_forgotten_while_the_word_is_told_anew),
         ORDER(no_thread_submits_between_the_free_and_its_fence),
         ORDER(each_context_has_its_own_fence),
         ORDER(a_free_that_set_the_word_as_a_second_context_began_is_fenced_in_both),

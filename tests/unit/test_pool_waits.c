@@ -450,6 +450,19 @@ static void a_deferred_free_is_fenced_before_the_next_submission(void **state) {
     assert_int_equal(fake.records, 1);
 }
 
+static void a_context_that_ends_as_it_is_fenced_leaves_no_other_one_unfenced(void **state) {
+    (void)state;
+    start_in(POOL_FREE_DEFER);
+    CUdeviceptr block = alloc(1000);
+    fake.current = fake_context(0, 2);
+    release(alloc(1000));
+    fake.current = fake_context(0, 1);
+    release(block);
+    fake.on_record = end_the_context;
+    pool_submits(pool, CU_STREAM_LEGACY, "cuLaunchKernel");
+    assert_int_equal(fake.records, 2);
+}
+
 /* The gate. */
 
 static void *begin_capture(void *data) {
@@ -691,6 +704,7 @@ int main(void) {
         TEST(a_deferred_free_is_fenced_in_its_own_context),
         TEST(all_contexts_are_fenced_where_they_reach_each_others_memory),
         TEST(a_deferred_free_is_fenced_before_the_next_submission),
+        TEST(a_context_that_ends_as_it_is_fenced_leaves_no_other_one_unfenced),
         TEST(a_capture_does_not_begin_during_a_wait_for_a_context),
         TEST(a_capture_begins_at_once_during_a_wait_for_an_event),
         TEST(one_of_several_captures_that_begin_at_once_pays_what_is_owed),
