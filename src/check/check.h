@@ -85,5 +85,7 @@ void check_green_ended(struct check *check, CUcontext context, bool ended);
 
 /* Writes the summary at exit, without a CUDA call. Returns the number of errors reported. */
 uint64_t check_finish(struct check *check);
+/* Whether no thread has the records just now. try_lock: pthread_mutex_trylock. */
+bool check_is_at_rest(struct check *check, int (*try_lock)(pthread_mutex_t *));
 
 #endif

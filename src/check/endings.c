@@ -159,6 +159,13 @@ static void count_unverified(struct check *check, struct check_unverified *sum) 
     }
 }
 
+bool check_is_at_rest(struct check *check, int (*try_lock)(pthread_mutex_t *)) {
+    bool rests = !try_lock(&check->lock);
+    if (rests)
+        pthread_mutex_unlock(&check->lock);
+    return rests;
+}
+
 uint64_t check_finish(struct check *check) {
     struct check_unverified unverified = {0};
     struct check_context *context;

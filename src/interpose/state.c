@@ -336,19 +336,46 @@ static void flush_streams(void) {
         flush(NULL);
 }
 
+/* Whose figures can be had at the end. */
+struct at_rest {
+    bool pool, check, recorder;
+};
+
+/* The program may have called exit in a handler of a signal that came in the midst of a call of
+ * ours on this very thread: what that call has locked stays so. Other threads are waited for a
+ * moment. */
+static struct at_rest come_to_rest(struct pool *current, struct check *check) {
+    enum { STEP_NS = 1000 * 1000, STEPS = 100 };
+    static const struct timespec step = {.tv_nsec = STEP_NS};
+    int (*try)(pthread_mutex_t *) = try_mutex;
+    struct at_rest rest = {!current || !try, !check || !try, !try};
+    for (int i = 0; i < STEPS; i++) {
+        rest.pool = rest.pool || pool_is_at_rest(current, try);
+        rest.check = rest.check || check_is_at_rest(check, try);
+        rest.recorder = rest.recorder || recorder_is_at_rest(try);
+        if (rest.pool && rest.check && rest.recorder)
+            break;
+        syscall(SYS_nanosleep, &step, NULL);
+    }
+    return rest;
+}
+
 /* Makes no CUDA call: the driver may already be gone. */
 __attribute__((destructor)) static void finish(void) {
     if (atomic_load(&phase) != PHASE_READY || getpid() != owner)
         return;
     struct pool *current = atomic_load(&pool);
+    struct check *check = state_check();
+    struct at_rest rest = come_to_rest(current, check);
     if (options.stats || *options.stats_file) {
-        if (current)
+        if (current && rest.pool)
             pool_note_end(current);
         bypass_report();
         surroundings_note_tools(environ);
     }
-    recorder_finish();
-    uint64_t errors = state_check() ? check_finish(state_check()) : 0;
+    if (rest.recorder)
+        recorder_finish();
+    uint64_t errors = check && rest.check ? check_finish(check) : 0;
     stats_finish((enum stats_form)options.stats);
     if (errors && options.check_exit) { /* as the user has asked: here the process ends */
         flush_streams();

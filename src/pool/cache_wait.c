@@ -1,4 +1,4 @@
-/* Waiting for the lock of a cache that another thread has. */
+/* The lock of a cache that another thread has: waiting for it, and not. */
 #include "pool/cache_stopped.h"
 
 #include <sys/syscall.h>
@@ -62,4 +62,15 @@ void cache_lock_at_last(struct pool *pool, struct cache *cache) {
             futex_pause();
     atomic_fetch_add_explicit(&pool->waited_ns, clock_ns(CLOCK_MONOTONIC) - start,
                               memory_order_relaxed);
+}
+
+bool pool_is_at_rest(struct pool *pool, int (*try_lock)(pthread_mutex_t *)) {
+    if (try_lock(&pool->lock))
+        return false;
+    int i = 0;
+    while (i < pool->active_count && !atomic_load(&pool->active[i]->lock))
+        i++;
+    bool rests = i == pool->active_count;
+    pthread_mutex_unlock(&pool->lock);
+    return rests;
 }

@@ -57,6 +57,7 @@
 #include "options/option_columns.h"
 #include "pool/shortage_report.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -273,6 +274,11 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum 
  * its context nothing is pooled there any more: every call goes to the driver and gets its answer.
  */
 void pool_note_error(struct pool *pool, CUresult error);
+
+/* Whether no thread is inside the pool, not counting those that are in the driver: one that a
+ * signal's handler has interrupted there, and that goes on in the handler, could wait for itself
+ * only. try_lock: pthread_mutex_trylock. */
+bool pool_is_at_rest(struct pool *pool, int (*try_lock)(pthread_mutex_t *));
 
 /* For the report at the end: the last sample of each device, and how the idle memory of all
  * contexts lies (its largest block becomes the gauge largest_idle_bytes). */

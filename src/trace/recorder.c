@@ -364,6 +364,13 @@ static bool take_back_last(void) {
     return true;
 }
 
+bool recorder_is_at_rest(int (*try_lock)(pthread_mutex_t *)) {
+    bool rests = !try_lock(&lock);
+    if (rests)
+        pthread_mutex_unlock(&lock);
+    return rests;
+}
+
 void recorder_finish(void) {
     if (!recorder_active())
         return;

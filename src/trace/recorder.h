@@ -13,6 +13,7 @@
 
 #include "base/call_site.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,6 +45,8 @@ void recorder_free_failed(uint64_t event, uint64_t pointer);
 
 /* To be called at exit: writes what is left and the end. Nothing is recorded from then on. */
 void recorder_finish(void);
+/* Whether no thread records just now. try_lock: pthread_mutex_trylock. */
+bool recorder_is_at_rest(int (*try_lock)(pthread_mutex_t *));
 
 /* In a forked child: lets go of the parent's file. Nothing is recorded unless recorder_open is
  * called again. */

@@ -1,6 +1,6 @@
 """What the process's other code holds while it waits for a thread that allocates and frees is nothing that the thread
 has to wait for: neither the loader's lock nor what is held across fork. A fork waits for no thread that needs a lock
-which another handler holds, and a child has all locks."""
+which another handler holds, and a child has all locks. Nor does the end of a process wait for what it has interrupted."""
 
 import pytest
 from conftest import PROGRAMS
@@ -69,3 +69,9 @@ def test_a_constructor_may_wait_for_a_thread_that_allocates(both, host, plugin, 
     native, _ = both([PROGRAMS / f"constructor_thread_host{host}", PROGRAMS / f"libconstructor_thread_{plugin}.so"],
                      env=options)
     assert native.out == "constructed\ndone\n"
+
+
+@pytest.mark.parametrize("options", [{"POOLCUDA_STATS": "1"}, {"POOLCUDA_STATS": "json"}, {"POOLCUDA_TRACE": "%p.trace"}], ids=str)
+def test_a_handler_may_exit_in_the_midst_of_a_call(both, options):
+    native, _ = both(PROGRAMS / "exits_in_handler", env=options)
+    assert native.out == "24 of 24 processes have ended\n"
