@@ -6,14 +6,30 @@
  * given back the tool has its bytes more, and the driver those pages that come free. */
 #include "pool/internal.h"
 
-/* Refreshes what the driver knows better than the ledger, for the current context. */
+void memory_refresh(struct pool *pool, const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    struct context *context;
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->device != device || !context->source->refresh)
+            continue;
+        pool_unlock(pool);
+        context->source->refresh(pool, context);
+        pool_lock(pool);
+        if (context->ended) /* then it is in another list */
+            return;
+    }
+}
+
+/* Of the current context's device. */
 static void refresh(struct pool *pool) {
-    if (!pool->source->refresh)
+    CUdevice ordinal;
+    if (!pool->source->refresh || pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
         return;
-    struct context *context = context_lock_current(pool, &kind_device);
+    pool_lock(pool);
+    const struct device *device = context_find_device(pool, ordinal);
+    if (device)
+        memory_refresh(pool, device);
     pool_unlock(pool);
-    if (context)
-        pool->source->refresh(pool, context);
 }
 
 size_t available_by_driver(struct pool *pool) {

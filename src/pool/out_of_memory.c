@@ -276,6 +276,7 @@ static CUresult search_memory_pools(struct search *search) {
 static bool own_may_help(struct search *search) {
     lock_check_none();
     pool_lock(search->pool);
+    memory_refresh(search->pool, search->request->context->device);
     bool rest = awaits_rest(search); /* asked first: afterwards it is idle */
     bool fits = reach_leaves_room(search->pool, search->request);
     pool_unlock(search->pool);

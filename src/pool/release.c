@@ -242,20 +242,6 @@ size_t release_collect_unused(struct pool *pool, const struct device *device, si
     return taken;
 }
 
-void release_refresh(struct pool *pool, const struct device *device) {
-    lock_check_held(LOCK_POOL);
-    struct context *context;
-    LIST_FOREACH (context, &pool->contexts, link) {
-        if (context->device != device || !context->source->refresh)
-            continue;
-        pool_unlock(pool);
-        context->source->refresh(pool, context);
-        pool_lock(pool);
-        if (context->ended) /* then it is in another list */
-            return;
-    }
-}
-
 void release_collect(struct pool *pool, const struct release_scope *scope, size_t bytes,
                      struct release_list *releases) {
     lock_check_held(LOCK_POOL);
@@ -475,7 +461,7 @@ static bool is_any_busy(struct pool *pool, const struct device *device) {
 enum room room_make(struct pool *pool, struct device *device, size_t bytes) {
     lock_check_held(LOCK_POOL);
     bool any = true;
-    release_refresh(pool, device);
+    memory_refresh(pool, device);
     if (device_idle(device))
         look_at_contexts(pool, device);
     if (device_idle(device) && !pool_driver_waits(pool) && !is_any_busy(pool, device))

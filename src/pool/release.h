@@ -108,8 +108,6 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases);
 void release_list_end(struct pool *pool, struct release_list *releases, bool released,
                       const struct context *busy);
 
-/* source->refresh for all contexts of the device. Lock held on entry and return, not in between. */
-void release_refresh(struct pool *pool, const struct device *device);
 /* Says whose idle blocks are given up. */
 struct release_scope {
     struct device *device;

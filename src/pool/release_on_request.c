@@ -91,7 +91,7 @@ size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
         struct release_list releases = {.device = device};
         if (!pool_driver_waits(pool))
             fence_drain(pool, device);
-        release_refresh(pool, device);
+        memory_refresh(pool, device);
         release_collect(pool, &(struct release_scope){device, NULL, true, false}, bytes, &releases);
         released = release_list_give_back(pool, &releases);
     }

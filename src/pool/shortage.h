@@ -20,6 +20,9 @@ bool available_ask(struct pool *pool, struct device *device, uint64_t held, stru
 /* memory_info.c: what the driver says the current context's device has free, in bytes. SIZE_MAX: it
  * does not say, or a capture goes on. Lock not held. */
 size_t available_by_driver(struct pool *pool);
+/* memory_info.c: has all contexts of the device count what the driver knows better than the ledger:
+ * source->refresh. Lock held on entry and return, not in between. */
+void memory_refresh(struct pool *pool, const struct device *device);
 
 /* patience.c. How long a call that found no memory has waited for the device. */
 struct patience {

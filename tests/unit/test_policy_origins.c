@@ -528,6 +528,32 @@ static void spin(void *data) {
         ;
 }
 
+static void paddle_counts_what_was_freed_in_other_contexts_too(void **state) {
+    (void)state;
+    enum { BLOCKS = 20 };
+    CUresult (*create)(CUcontext *, unsigned int, CUdevice) = cuCtxCreate_v2;
+    CUcontext first, other;
+    CUdeviceptr blocks[BLOCKS];
+    size_t available, total;
+    start("paddle", "POOLCUDA_MAX_IDLE=4M");
+    assert_int_equal(cuCtxGetCurrent(&first), CUDA_SUCCESS);
+    alloc(A, MIB);
+    assert_int_equal(create(&other, 0, 0), CUDA_SUCCESS);
+    pool_context_created(pool, other);
+    for (size_t i = 0; i < BLOCKS; i++)
+        blocks[i] = alloc(A, (i * 7 % 11 + 1) * MIB / 4);
+    for (size_t i = 0; i < BLOCKS; i++)
+        release(blocks[i]);
+    assert_int_equal(cuCtxSetCurrent(first), CUDA_SUCCESS);
+    assert_int_equal(pool_mem_get_info(pool, &available, &total), CUDA_SUCCESS);
+    assert_int_equal(available, total - MIB);
+    alloc(A, available - MIB);
+    pool_end_begins(pool);
+    pool_context_ending(pool, other);
+    assert_int_equal(cuCtxDestroy_v2(other), CUDA_SUCCESS);
+    pool_end_is_over(pool, true);
+}
+
 static void paddle_waits_for_pending_frees_once_they_crowd_the_device(void **state) {
     (void)state;
     start("paddle", "");
@@ -862,6 +888,7 @@ int main(void) {
         TEST(pytorch_has_no_request_fail_that_the_device_could_serve),
         TEST(pytorch_serves_from_segments_of_the_other_kind_before_a_request_fails),
         TEST(pytorch_answers_a_size_that_no_device_has_as_the_driver_does),
+        TEST(paddle_counts_what_was_freed_in_other_contexts_too),
         TEST(paddle_waits_for_pending_frees_once_they_crowd_the_device),
         TEST(vmm_stitches_idle_pages_of_several_blocks),
         TEST(vmm_takes_no_more_pages_than_a_request_needs),
