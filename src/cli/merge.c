@@ -245,6 +245,8 @@ static bool add_row(struct merge *merge, const struct stats_page *from, const ch
         .seconds = (double)stats_read(&from->last_ns) * 1e-9,
         .allocations = stats_read(&from->counters[STATS_malloc_calls]),
         .hits = stats_read(&from->counters[STATS_malloc_hits]),
+        .idle_unbounded = from->runs <= 1 && !strstr(from->options, "POOLCUDA_MAX_IDLE="),
+        .peak_live = stats_read(&from->counters[STATS_peak_live_bytes]),
         .peak_held = stats_read(&from->counters[STATS_peak_held_bytes]),
         .leaked_blocks = from->finished ? stats_read(&from->counters[STATS_live_blocks]) : 0,
         .leaked_bytes = from->finished ? stats_read(&from->counters[STATS_in_use_bytes]) +

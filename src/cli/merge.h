@@ -12,9 +12,11 @@ struct merge_run {
     char *file, *command, *host;
     uint64_t process, allocations, hits, peak_held, leaked_blocks, leaked_bytes, oom_events;
     uint64_t wait_ns, start_wall_ns;
+    uint64_t peak_live;
     double seconds;
     int32_t rank; /* -1: none */
     bool finished;
+    bool idle_unbounded; /* one process alone, in which POOLCUDA_MAX_IDLE was not set */
     struct run_history history;
 };
 

@@ -254,7 +254,7 @@ static void print_merged(struct session *session) {
         report_runs(stdout, merge, session->all);
         report_spread(stdout, merge, &session->names, session->all);
     }
-    suggest(stdout, page);
+    suggest(stdout, merge, page);
     if (session->tune)
         session->complete = suggest_by_tuning(page) && session->complete;
 }

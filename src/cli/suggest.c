@@ -51,8 +51,7 @@ static void about_hits(FILE *out, const struct stats_page *page, bool *said) {
         heading(said), (unsigned long long)(calls - hits), (unsigned long long)calls);
 }
 
-static void about_memory(FILE *out, const struct stats_page *page, bool *said) {
-    uint64_t live = get(page, STATS_peak_live_bytes), held = get(page, STATS_peak_held_bytes);
+static void about_shortages(FILE *out, const struct stats_page *page, bool *said) {
     uint64_t events = get(page, STATS_oom_events), rescued = get(page, STATS_oom_rescued);
     if (events > rescued && !set(page, "POOLCUDA_PRESET="))
         fprintf(
@@ -60,18 +59,41 @@ static void about_memory(FILE *out, const struct stats_page *page, bool *said) {
             "%s  POOLCUDA_PRESET=vmm: %llu allocations found no memory; pages mapped anew leave "
             "none unused.\n",
             heading(said), (unsigned long long)(events - rescued));
-    if (held > MUCH_IDLE && (double)(held - MUCH_IDLE) > MUCH_HELD * (double)live &&
-        !set(page, "POOLCUDA_MAX_IDLE="))
-        fprintf(out, "%s  POOLCUDA_MAX_IDLE=%lluM: %s were held at a peak of %s live.\n",
-                heading(said), (unsigned long long)(live >> 22) + 1, human(held).text,
-                human(live).text);
 }
 
-void suggest(FILE *out, const struct stats_page *page) {
+static bool holds_much(const struct merge_run *run) {
+    return run->idle_unbounded && run->peak_held > MUCH_IDLE &&
+           (double)(run->peak_held - MUCH_IDLE) > MUCH_HELD * (double)run->peak_live;
+}
+
+/* Each process has its own bound, so sums over several tell nothing. */
+static void about_idle(FILE *out, const struct merge *merge, bool *said) {
+    const struct merge_run *most = NULL; /* of those that hold much, the one with most live */
+    size_t count = 0;
+    for (size_t i = 0; i < merge->run_count; i++) {
+        const struct merge_run *run = &merge->runs[i];
+        if (!holds_much(run))
+            continue;
+        count++;
+        most = !most || run->peak_live > most->peak_live ? run : most;
+    }
+    if (!most)
+        return;
+    fprintf(out, "%s  POOLCUDA_MAX_IDLE=%lluM: ", heading(said),
+            (unsigned long long)(most->peak_live >> 22) + 1);
+    if (merge->run_count > 1)
+        fprintf(out, "%zu of %zu runs held much more than was live; in one of them ", count,
+                merge->run_count);
+    fprintf(out, "%s were held at a peak of %s live.\n", human(most->peak_held).text,
+            human(most->peak_live).text);
+}
+
+void suggest(FILE *out, const struct merge *merge, const struct stats_page *page) {
     bool said = false;
     about_waits(out, page, &said);
     about_hits(out, page, &said);
-    about_memory(out, page, &said);
+    about_shortages(out, page, &said);
+    about_idle(out, merge, &said);
     if (*page->trace && access(page->trace, R_OK) == 0) {
         char *self = next_step_self(), *file = next_step_file(page->trace);
         fprintf(out, "\nnext: %s tune %s\n", self ? self : "?", file ? file : "?");

@@ -205,6 +205,25 @@ def test_a_run_with_many_waits_or_misses_suggests_what_to_try(run, record, tmp_p
     assert "POOLCUDA_PRESET=bfc: 990 of 1000 allocations" in shown
 
 
+def test_a_bound_on_idle_memory_is_suggested_for_one_process_however_many_runs_there_are(record, tmp_path):
+    one = json.loads(record(SAMPLES / "varying", "one.json").read_text())
+    one["process"]["options"] = ""
+
+    def holding(name, runs, held, live):
+        def change(rank, page):
+            page["counters"].update(peak_held_bytes=held[rank % len(held)] << 20, peak_live_bytes=live << 20)
+        return write_job(tmp_path / name, one, runs, change)
+    assert "POOLCUDA_MAX_IDLE" not in report(holding("little", 20, [35], 20)).stdout
+    shown = report(holding("much", 20, [35, 400], 40)).stdout
+    assert "POOLCUDA_MAX_IDLE=11M: 10 of 20 runs held much more than was live" in shown
+    assert "in one of them 400.0 MiB were held at a peak of 40.0 MiB live" in shown
+    alone = report(holding("alone", 1, [400], 40)).stdout
+    assert "POOLCUDA_MAX_IDLE=11M: 400.0 MiB were held at a peak of 40.0 MiB live." in alone
+    merged = tmp_path / "merged.json"
+    merged.write_text(report("--json", tmp_path / "much").stdout)
+    assert "POOLCUDA_MAX_IDLE" not in report(merged).stdout
+
+
 def test_a_report_for_people_is_printed_as_it_is_and_no_json_is_made_of_it(run, tmp_path):
     path = tmp_path / "text"
     run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(path)})
