@@ -239,7 +239,8 @@ static void draw_legend(const struct plot *plot) {
     plot_words(plot->cairo, x, y, 0, "front");
     y += 22;
     ring(plot, mark, y - 4);
-    plot_words(plot->cairo, x, y, 0, "recommended");
+    plot_words(plot->cairo, x, y, 0,
+               tune_holds_too_much(plot->tune) ? "holds least" : "recommended");
 }
 
 static void draw(cairo_t *cairo, void *state) {

@@ -147,8 +147,8 @@ static void mark_front(struct tune *tune) {
 static bool is_needed(const struct replay_result *best, const struct replay_result *safe,
                       const struct tune_wish *wish) {
     return best->oom_failures < safe->oom_failures ||
-           (wish->strictly && best->peak_held_bytes <= wish->most &&
-            safe->peak_held_bytes > wish->most);
+           (wish->strictly && safe->peak_held_bytes > wish->most &&
+            best->peak_held_bytes < safe->peak_held_bytes);
 }
 
 /* Whether what `best` saves is worth that it changes more than speed: nothing is where nobody knows
@@ -188,6 +188,11 @@ void tune_judge(struct tune *tune) {
     tune->alternative = best_it_is ? safe : best;
     if (tune->alternative == tune->recommended)
         tune->alternative = NULL;
+}
+
+bool tune_holds_too_much(const struct tune *tune) {
+    return tune->wish.strictly && tune->recommended &&
+           tune->recommended->result.peak_held_bytes > tune->wish.most;
 }
 
 void tune_free(struct tune *tune) {

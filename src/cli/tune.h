@@ -49,6 +49,10 @@ struct tune {
                                              * is in nothing better */
 };
 
+/* Whether a strict wish is one that no setting grants that serves as many allocations: then what is
+ * recommended is only what holds least. */
+bool tune_holds_too_much(const struct tune *tune);
+
 /* Notes the configuration that a setting comes to, its policy and its caches. */
 void tune_note_config(struct tune_setting *setting, const struct pool_config *config);
 

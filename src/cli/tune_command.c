@@ -361,6 +361,11 @@ static void print_text(const struct session *session) {
         puts("\nno setting served any allocation: nothing is recommended");
         return;
     }
+    if (tune_holds_too_much(tune)) {
+        puts("\nnothing is recommended; of the settings that serve most, this one holds least:");
+        print_export(session, tune->recommended);
+        return;
+    }
     print_recommended(session);
     char *options = next_command_options(session);
     next_step_tell_run(stdout, options ? options : "", &session->trace->command_line, NULL);
@@ -386,20 +391,23 @@ static json_t *setting_to_json(const struct session *session, const struct tune_
 static int print_json(const struct session *session) {
     const struct arguments *arguments = session->arguments;
     const struct bounds *bounds = &session->bounds;
-    const struct tune_setting *safe = session->tune.safe, *other = session->tune.alternative;
+    const bool none = tune_holds_too_much(&session->tune);
+    const struct tune_setting *safe = session->tune.safe;
+    const struct tune_setting *other = none ? NULL : session->tune.alternative;
     char *options = next_command_options(session);
-    char *next = next_step_run(options ? options : "", &session->trace->command_line);
+    char *next = none ? NULL : next_step_run(options ? options : "", &session->trace->command_line);
     json_t *settings = json_array();
     for (size_t i = 0; i < session->tune.count; i++)
         json_array_append_new(settings, setting_to_json(session, &session->tune.settings[i]));
-    json_t *object = json_pack(
-        "{s:s, s:i, s:o, s:o, s:s, s:s?, s:s?, s:s?}", "kind", "poolcuda-tune", "version",
-        RESULT_VERSION, "native",
-        result_to_json(&session->native, arguments->file, arguments->settings.memory,
-                       arguments->settings.gpu, ""),
-        "settings", settings, "recommended", all_variables(session, session->tune.recommended).text,
-        "transparent", safe ? all_variables(session, safe).text : NULL, "alternative",
-        other ? all_variables(session, other).text : NULL, "next", next);
+    json_t *object =
+        json_pack("{s:s, s:i, s:o, s:o, s:s?, s:s?, s:s?, s:s?}", "kind", "poolcuda-tune",
+                  "version", RESULT_VERSION, "native",
+                  result_to_json(&session->native, arguments->file, arguments->settings.memory,
+                                 arguments->settings.gpu, ""),
+                  "settings", settings, "recommended",
+                  none ? NULL : all_variables(session, session->tune.recommended).text,
+                  "transparent", safe ? all_variables(session, safe).text : NULL, "alternative",
+                  other ? all_variables(session, other).text : NULL, "next", next);
     free(options);
     free(next);
     json_object_set_new(object, "least_held_bytes", json_integer((json_int_t)bounds->live_bytes));
@@ -426,7 +434,9 @@ static bool plot(const struct session *session) {
     const char *slash = strrchr(session->arguments->file, '/');
     json_t *title = result_name(slash ? slash + 1 : session->arguments->file);
     struct all_variables all = all_variables(session, session->tune.recommended);
-    snprintf(subtitle, sizeof subtitle, "recommended: %s", *all.text ? all.text : "the default");
+    snprintf(subtitle, sizeof subtitle, "%s: %s",
+             tune_holds_too_much(&session->tune) ? "holds least" : "recommended",
+             *all.text ? all.text : "the default");
     const struct plot_input input = {.tune = &session->tune,
                                      .native = &session->native,
                                      .title = json_string_value(title),
@@ -437,6 +447,20 @@ static bool plot(const struct session *session) {
     if (!drawn)
         say(error);
     return drawn;
+}
+
+/* False after one line if --max-held asks for what no setting does. */
+static bool is_granted(const struct session *session) {
+    char line[OUTPUT_ERROR];
+    if (!tune_holds_too_much(&session->tune))
+        return true;
+    snprintf(line, sizeof line,
+             "--max-held: no setting that was tried holds at most %s; the least of "
+             "theirs is %s; expected so much or more, nothing is recommended",
+             human(session->tune.wish.most).text,
+             human(session->tune.recommended->result.peak_held_bytes).text);
+    say(line);
+    return false;
 }
 
 static int tune(struct session *session) {
@@ -458,9 +482,10 @@ static int tune(struct session *session) {
     tune_judge(&session->tune);
     int status = arguments->plot && !plot(session);
     if (arguments->json)
-        return print_json(session) || status;
-    print_text(session);
-    return status;
+        status = print_json(session) || status;
+    else
+        print_text(session);
+    return !is_granted(session) || status;
 }
 
 static const struct argp_option rows[] = {

@@ -292,6 +292,20 @@ def test_nothing_passes_the_limits(mgpu):
         assert one["driver_allocs"] >= one["least_driver_allocs"] >= 1
 
 
+def test_nothing_is_recommended_where_no_setting_holds_as_little_as_is_allowed():
+    shown = command("tune", "--json", "--max-held=2M", SSIM)
+    result = json.loads(shown.stdout)
+    assert (shown.returncode, result["recommended"], result["alternative"], result["next"]) == (1, None, None, None)
+    held = min(one["peak_held_bytes"] for one in complete(result))
+    done = command("tune", "--max-held=2M", SSIM)
+    assert done.returncode == 1
+    assert done.stderr == shown.stderr == (
+        "poolcuda tune: --max-held: no setting that was tried holds at most 2.0 MiB; "
+        f"the least of theirs is {held / 2 ** 20:.1f} MiB; expected so much or more, nothing is recommended\n")
+    assert "\nnothing is recommended; of the settings that serve most, this one holds least:\n" in done.stdout
+    assert "next:" not in done.stdout and "recommended:" not in done.stdout
+
+
 def test_who_allows_less_memory_is_recommended_less():
     roomy = tune(SSIM)
     held = min(one["peak_held_bytes"] for one in complete(roomy))
