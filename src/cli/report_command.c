@@ -49,6 +49,7 @@ struct session {
     size_t most_sites;             /* that the text lists */
     const char *views[VIEW_COUNT]; /* the file to write each to; NULL: not asked for */
     enum view_weight weight;
+    bool weighed; /* the weight was given */
     const char *debug_folder;
     struct symbols *symbols;
     struct stats_names names; /* of the symbols */
@@ -98,16 +99,23 @@ static void complain(struct session *session, const char *error, const char *exp
     session->complete = false;
 }
 
-static bool views_asked(const struct session *session) {
+static const char *const view_options[VIEW_COUNT] = {
+#define VIEW(name, form, text) "--" #name,
+#include "cli/views/views.def"
+#undef VIEW
+};
+
+/* What is printed in place of the text, or NULL. */
+static const char *view_asked(const struct session *session) {
     for (int i = 0; i < VIEW_COUNT; i++)
         if (session->views[i])
-            return true;
-    return false;
+            return view_options[i];
+    return NULL;
 }
 
 static void take_text(struct session *session, const char *path, bool named) {
     char error[512];
-    if (!session->json && !session->leaks && !views_asked(session)) {
+    if (!session->json && !session->leaks && !view_asked(session)) {
         progress_end();
         print_text(path);
         session->texts++;
@@ -132,7 +140,9 @@ static void take_page(struct session *session, struct stats_page *page, const ch
         return;
     }
     if (session->each && !session->leaks) {
-        if (session->merge.run_count && !session->json)
+        if (session->json)
+            fputs(session->merge.run_count ? ",\n" : "[\n", stdout);
+        else if (session->merge.run_count)
             putchar('\n');
         stats_report(page, session->json ? STATS_JSON : STATS_TEXT, &session->names,
                      session->most_sites, write_out, NULL);
@@ -148,14 +158,30 @@ static void take_page(struct session *session, struct stats_page *page, const ch
         stats_page_destroy(page);
 }
 
+/* A list that is read, page after page. */
+struct listed {
+    struct session *session;
+    const char *path;
+};
+
+static void take_listed(struct stats_page *page, void *state) {
+    const struct listed *listed = state;
+    take_page(listed->session, page, listed->path);
+}
+
 /* named: by the user, and not found in a folder, where other files may lie as well. */
 static void take_file(struct session *session, const char *path, bool named) {
     struct stats_page *page;
     char error[512];
+    struct listed listed = {session, path};
     switch (run_file_read(path, &page, error, sizeof error)) {
     case RUN_FILE_PAGE:
     case RUN_FILE_JSON:
         take_page(session, page, path);
+        return;
+    case RUN_FILE_LIST:
+        if (!run_file_read_list(path, take_listed, &listed, error, sizeof error))
+            complain(session, error, "a list that this command wrote");
         return;
     case RUN_FILE_TEXT:
         take_text(session, path, named);
@@ -177,10 +203,11 @@ static int by_name(const FTSENT **one, const FTSENT **other) {
     return strcmp((*one)->fts_name, (*other)->fts_name);
 }
 
+/* A link that is the argument itself is followed, and none in a folder. */
 static void each_file(struct session *session, char *path,
                       void (*visit)(struct session *session, const FTSENT *file)) {
     char *roots[] = {path, NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
     for (FTSENT *entry; tree && (entry = fts_read(tree));)
         if (entry->fts_info == FTS_F || entry->fts_info == FTS_DNR)
             visit(session, entry);
@@ -289,6 +316,7 @@ static void parse_weight(struct session *session, const char *name,
     for (int i = 0; i < VIEW_WEIGHT_COUNT; i++)
         if (strcmp(name, view_weight_names[i]) == 0) {
             session->weight = (enum view_weight)i;
+            session->weighed = true;
             return;
         }
     usage_error(state, "--weight=%s: expected one of %s", name, WEIGHT_WORDS);
@@ -303,11 +331,24 @@ static size_t parse_sites(const char *text, const struct argp_state *state) {
     return count;
 }
 
-static const char *const view_options[VIEW_COUNT] = {
-#define VIEW(name, form, text) "--" #name,
-#include "cli/views/views.def"
-#undef VIEW
-};
+/* No option is passed over without a word: where two ask for different things, that is bad usage.
+ */
+static void check_pairs(const struct session *session, const struct argp_state *state) {
+    const char *view = view_asked(session);
+    if (session->brief && (session->each || session->json || session->leaks))
+        usage_error(state, "--brief: expected without --each, --json and --leaks");
+    if (session->leaks && (session->json || session->each))
+        usage_error(state, "--leaks: expected without --json and --each, as it prints one text");
+    if (session->tune && (session->each || session->brief || session->json || session->leaks))
+        usage_error(state, "--tune: expected without --each, --brief, --json and --leaks");
+    if (view && (session->json || session->brief || session->tune))
+        usage_error(state,
+                    "%s: expected without --json, --brief and --tune, as a view is written "
+                    "in place of the text",
+                    view);
+    if (session->weighed && !view)
+        usage_error(state, "--weight: expected beside a view, which shows it");
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct session *session = state->input;
@@ -358,19 +399,21 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         session->debug_folder = usage_file(argument, "--debug-dir", state);
         return 0;
     case ARGP_KEY_END:
-        if (session->brief && (session->each || session->json || session->leaks))
-            usage_error(state, "--brief: expected without --each, --json and --leaks");
+        check_pairs(session, state);
         return 0;
     default:
         if (key < KEY_VIEW || key >= KEY_VIEW + VIEW_COUNT)
             return ARGP_ERR_UNKNOWN;
+        if (session->views[key - KEY_VIEW])
+            usage_error(state, "%s: given twice, expected one FILE", view_options[key - KEY_VIEW]);
         session->views[key - KEY_VIEW] = usage_file(argument, view_options[key - KEY_VIEW], state);
         return 0;
     }
 }
 
 static const struct argp_option options[] = {
-    {"each", KEY_EACH, NULL, 0, "print each file's report, not their sum", 0},
+    {"each", KEY_EACH, NULL, 0, "print each file's report, not their sum; with --json, as a list",
+     0},
     {"brief", KEY_BRIEF, NULL, 0, "print their sum in one line", 0},
     {"all", KEY_ALL, NULL, 0, "list every run, host and site, not just those that stand out", 0},
     {"sites", KEY_SITES, "N|all", 0, "list so many sites, not just the first 20", 0},
@@ -405,7 +448,7 @@ const struct argp report_argp = {
 static bool writes_over(const struct session *session, char error[OUTPUT_ERROR]) {
     const char *outputs[1 + VIEW_COUNT];
     size_t count = 0;
-    if (session->leaks || !views_asked(session))
+    if (session->leaks || session->each || !view_asked(session))
         outputs[count++] = "-";
     for (int i = 0; i < VIEW_COUNT; i++)
         if (session->views[i])
@@ -473,14 +516,16 @@ int command_report(int argc, char **argv) {
         session.symbols = symbols_open(session.debug_folder);
     session.names = symbols_names(session.symbols);
     take_all(&session);
+    if (session.each && session.json)
+        puts(session.merge.run_count ? "]" : "[]");
     uint64_t leaked = 0;
     for (size_t i = 0; i < session.merge.run_count; i++)
         leaked += session.merge.runs[i].leaked_blocks;
-    if (views_asked(&session) && session.merge.run_count)
+    if (view_asked(&session) && session.merge.run_count)
         write_views(&session);
     if (session.leaks && session.merge.run_count)
         leaks_print(stdout, &session.merge, &session.names);
-    else if (!session.each && !views_asked(&session) && session.merge.run_count)
+    else if (!session.each && !view_asked(&session) && session.merge.run_count)
         print_merged(&session);
     tell_notes(&session);
     symbols_close(session.symbols);

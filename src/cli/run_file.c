@@ -346,42 +346,71 @@ static const char *from_json(const json_t *root, struct stats_page *page, char *
     return why;
 }
 
-static bool read_json(FILE *file, const char *path, struct stats_page **page, char *error,
-                      size_t error_size) {
+/* NULL after the reason in *error. */
+static json_t *load_json(FILE *file, const char *path, char *error, size_t error_size) {
     json_error_t where;
     char why[128];
     struct stat status;
     if (fstat(fileno(file), &status) == 0 && status.st_size > LARGEST_JSON) {
         snprintf(error, error_size, "%s: larger than any report", path);
-        return false;
+        return NULL;
     }
     json_t *root = json_loadf(file, 0, &where);
     if (!root && json_error_code(&where) == json_error_numeric_overflow) {
         snprintf(error, error_size, "%s: damaged: a number in line %d is not below 2^63", path,
                  where.line);
-        return false;
-    }
-    if (!root) {
+    } else if (!root) {
         emitter_clean(why, sizeof why, where.text);
         snprintf(error, error_size, "%s: no JSON in line %d: %s", path, where.line, why);
-        return false;
     }
+    return root;
+}
+
+/* NULL after the reason in *error. */
+static struct stats_page *page_of(const json_t *root, const char *path, char *error,
+                                  size_t error_size) {
+    char why[128];
     struct stats_page *fresh = stats_page_new();
     const char *wrong = fresh ? from_json(root, fresh, why, sizeof why) : "not enough memory";
-    json_decref(root);
-    if (!wrong) {
-        *page = fresh;
-        return true;
-    }
+    if (!wrong)
+        return fresh;
     stats_page_destroy(fresh);
     snprintf(error, error_size, "%s: %s", path, wrong);
-    return false;
+    return NULL;
+}
+
+static bool read_json(FILE *file, const char *path, struct stats_page **page, char *error,
+                      size_t error_size) {
+    json_t *root = load_json(file, path, error, error_size);
+    *page = root ? page_of(root, path, error, error_size) : NULL;
+    json_decref(root);
+    return *page;
+}
+
+bool run_file_read_list(const char *path, void (*take)(struct stats_page *page, void *state),
+                        void *state, char *error, size_t error_size) {
+    FILE *file = fopen(path, "rbe");
+    if (!file) {
+        snprintf(error, error_size, "%s: %s", path, strerror(errno));
+        return false;
+    }
+    json_t *root = load_json(file, path, error, error_size);
+    bool whole = root;
+    for (size_t i = 0; whole && i < json_array_size(root); i++) {
+        struct stats_page *page = page_of(json_array_get(root, i), path, error, error_size);
+        whole = page;
+        if (page)
+            take(page, state);
+    }
+    fclose(file);
+    json_decref(root);
+    return whole;
 }
 
 /* What of a JSON report is lost, its beginning tells what it was. */
 static bool is_ours(const char *head, size_t length) {
     static const char format[] = "\"" STATS_REPORT_FORMAT "\"", magic[] = PAGE_MAGIC;
-    if (length && *head == '{')
+    if (length && (*head == '{' || *head == '['))
         return memmem(head, length, format, sizeof format - 1);
     return length >= sizeof magic - 1 && memcmp(head, magic, sizeof magic - 1) == 0;
 }
@@ -412,6 +441,8 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
         snprintf(error, error_size, "%s: gzip-compressed, unpack it first", path);
     } else if (head[0] == '{') {
         kind = read_json(file, path, page, error, error_size) ? RUN_FILE_JSON : RUN_FILE_OTHER;
+    } else if (head[0] == '[' && is_ours(head, length)) {
+        kind = RUN_FILE_LIST;
     } else if (length >= sizeof text_opening && head[sizeof text_opening - 1] >= '0' &&
                head[sizeof text_opening - 1] <= '9' &&
                memcmp(head, text_opening, sizeof text_opening - 1) == 0) {

@@ -93,6 +93,47 @@ def test_runs_are_added_up_and_each_gets_a_line(record):
     assert separate.count("held from the driver") == 3
 
 
+def test_reports_one_by_one_as_json_are_a_list_that_is_read_again(record, tmp_path):
+    files = [record(SAMPLES / name, f"{name}.json") for name in ("varying", "three_sites")]
+    shown = report("--json", "--each", "--no-symbols", *files).stdout
+    assert json.loads(shown) == [json.loads(file.read_text()) for file in files]
+    listed = tmp_path / "list.json"
+    listed.write_text(shown)
+    assert report("--json", listed).stdout == report("--json", *files).stdout
+    assert report("--json", "--each", "--no-symbols", listed).stdout == shown
+    assert "a report itself" in report(f"--html={listed}", files[0], code=2).stderr
+    value = json.loads(shown)
+    value[1]["counters"]["malloc_calls"] = -1
+    listed.write_text(json.dumps(value))
+    done = report("--json", "--no-symbols", listed, code=1)
+    assert 'damaged: "malloc_calls" is not what it should be; expected a list that this command wrote, passed over' in done.stderr
+    assert json.loads(done.stdout) == json.loads(files[0].read_text())
+
+
+@pytest.mark.parametrize("words, told", [
+    (["--json", "--leaks"], "--leaks: expected without --json and --each, as it prints one text"),
+    (["--each", "--leaks"], "--leaks: expected without --json and --each, as it prints one text"),
+    (["--json", "--tune"], "--tune: expected without --each, --brief, --json and --leaks"),
+    (["--html=-", "--json"], "--html: expected without --json, --brief and --tune, as a view is written in place of the text"),
+    (["--brief", "--pprof=VIEW"], "--pprof: expected without --json, --brief and --tune, as a view is written in place of the text"),
+    (["--html=VIEW", "--html=OTHER"], "--html: given twice, expected one FILE"),
+    (["--weight=live"], "--weight: expected beside a view, which shows it"),
+], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
+def test_options_of_which_one_would_be_passed_over_are_bad_usage(words, told, record, tmp_path):
+    file = record(SAMPLES / "varying", "one.json")
+    done = report(*words, file, code=2, cwd=tmp_path)
+    assert done.stderr.startswith(f"poolcuda report: {told}\n") and done.stdout == ""
+    assert not (tmp_path / "VIEW").exists() and not (tmp_path / "OTHER").exists()
+
+
+def test_reports_one_by_one_and_a_view_do_not_go_into_one_output(record, tmp_path):
+    file = record(SAMPLES / "varying", "one.json")
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run([COMMAND, "report", "--each", "--flamegraph=-", file], check=False, stdout=out, stderr=subprocess.PIPE)
+    assert done.returncode == 2 and b"is the file that is written, too" in done.stderr
+    assert (tmp_path / "out").read_bytes() == b""
+
+
 def test_the_sum_in_one_line_has_ranks_hits_time_saved_peaks_and_shortages(record, tmp_path):
     files = [record(SAMPLES / "varying", f"{i}.json", PMIX_RANK=str(i)) for i in (0, 1)]
     files = [file.with_name(f"{file.name}.rank{i}") for i, file in enumerate(files)]
@@ -136,6 +177,15 @@ def test_a_folder_stands_for_the_reports_in_it(record, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "no report in this folder" in report(empty, code=1).stderr
+
+
+def test_a_link_to_a_folder_stands_for_it(record, tmp_path):
+    (tmp_path / "folder").mkdir()
+    file = record(SAMPLES / "varying", "folder/one.json")
+    (tmp_path / "link").symlink_to("folder")
+    assert report("--json", tmp_path / "link").stdout == report("--json", file).stdout
+    (tmp_path / "folder/elsewhere").symlink_to("..")  # links inside a folder are not followed
+    assert report("--json", tmp_path / "link").stdout == report("--json", file).stdout
 
 
 def on_a_terminal(*arguments):
