@@ -1,6 +1,7 @@
 #include "cli/option_args.h"
 
 #include "cli/commands.h"
+#include "cli/usage.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -13,6 +14,7 @@ enum { FIRST_KEY = 0x1000, ROWS_MAX = 64, NAME_MAX_LENGTH = 64 };
 
 static struct argp_option rows[ROWS_MAX + 1], all_rows[ROWS_MAX + 1];
 static char names[ROWS_MAX][NAME_MAX_LENGTH];
+static const char *given; /* the first option of these that was typed */
 static bool bad;
 
 /* Options that concern the preloaded library alone. */
@@ -52,9 +54,14 @@ __attribute__((constructor)) static void fill(void) {
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
-    (void)state;
+    char option[NAME_MAX_LENGTH + 2];
     if (key < FIRST_KEY || key >= FIRST_KEY + (int)option_count)
         return ARGP_ERR_UNKNOWN;
+    snprintf(option, sizeof option, "--%s", names[key - FIRST_KEY]);
+    if (strcmp(option_table[key - FIRST_KEY].type, "PATH") == 0)
+        usage_file(argument, option, state);
+    if (!given)
+        given = names[key - FIRST_KEY];
     setenv(option_table[key - FIRST_KEY].name, argument, 1);
     return 0;
 }
@@ -72,6 +79,10 @@ static void say(const char *line) {
 static void say_bad_value(const char *line) {
     if (strstr(line, ", using "))
         say(line);
+}
+
+const char *option_args_given(void) {
+    return given;
 }
 
 void option_args_join(char *text, size_t size) {

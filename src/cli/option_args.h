@@ -23,6 +23,9 @@ void option_args_finish(struct options *options);
  * no option, in that program. */
 void option_args_check(struct options *options);
 
+/* The first of these options that was typed, as a name without dashes; NULL: none was. */
+const char *option_args_given(void);
+
 /* What is set, by arguments or in the environment: NAME=VALUE NAME=VALUE ... */
 void option_args_join(char *text, size_t size);
 

@@ -68,6 +68,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!arguments->file)
             argp_usage(state);
+        if (arguments->settings.native && option_args_given())
+            usage_error(state, "--native: expected without --%s, which is an option of the pool",
+                        option_args_given());
         if (arguments->sweep)
             check_sweep(arguments, state);
         if (!arguments->settings.memory)

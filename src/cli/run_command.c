@@ -150,6 +150,13 @@ static char *fix_folder(const char *variable) {
     return before;
 }
 
+/* To a log, "stderr" is no file. */
+static void fix_log(const char *variable) {
+    const char *value = getenv(variable);
+    if (value && strcmp(value, "stderr") != 0)
+        free(fix_folder(variable));
+}
+
 /* poolcuda.APP.TIME-PROCESS-RANDOM.%p.json in that folder: a name that no other run takes, on other
  * machines that share the folder neither. NULL without memory. */
 static char *run_stats_pattern(const char *app) {
@@ -339,6 +346,8 @@ int command_run(int argc, char **argv) {
         free(pattern);
     }
     char *stats = fix_folder("POOLCUDA_STATS_FILE"), *trace = fix_folder("POOLCUDA_TRACE");
+    fix_log("POOLCUDA_LOG");
+    fix_log("POOLCUDA_CHECK_LOG");
     preload();
     if (arguments.simulate)
         simulate();

@@ -43,6 +43,8 @@ static void set_metrics(struct arguments *arguments, char *path, const char *opt
                         struct argp_state *state) {
     if (arguments->metrics && arguments->put_metrics != put)
         usage_error(state, "--prometheus and --openmetrics: expected one of them");
+    if (arguments->metrics)
+        usage_error(state, "%s: given twice, expected one FILE", option);
     arguments->metrics = usage_file(path, option, state);
     arguments->put_metrics = put;
 }
@@ -73,6 +75,11 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case KEY_ALL_USERS:
         arguments->all_users = true;
+        return 0;
+    case ARGP_KEY_END:
+        if (arguments->metrics && arguments->json)
+            usage_error(state, "--%s: expected without --json, which prints another form",
+                        arguments->put_metrics == live_prometheus ? "prometheus" : "openmetrics");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

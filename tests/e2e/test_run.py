@@ -145,6 +145,20 @@ def test_a_trace_is_handed_on_to_tune(pooled, tmp_path):
     assert next_command(result) == f"{COMMAND} tune {made.name}"
 
 
+def test_a_log_of_a_relative_name_counts_from_where_the_run_began(pooled, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    small = {"SIMCUDA_MEMORY": "256M"}
+    line = f"cd elsewhere; exec {PROGRAMS / 'out_of_memory'} alloc held"
+    for options in (["--log=rel.%p.log"], ["--log=stderr"]):
+        result = pooled("--stats=0", *options, "--", "/bin/sh", "-c", line, env=small)
+        logs = sorted(tmp_path.glob("**/*.log")) + sorted(tmp_path.glob("**/stderr"))
+        if options == ["--log=stderr"]:
+            assert "out of memory in" in result.stderr and logs == made
+        else:
+            made = logs
+            assert len(made) == 1 and made[0].parent == tmp_path and "out of memory in" in made[0].read_text()
+
+
 def test_a_pool_that_is_off_is_reported(pooled, tmp_path):
     result = pooled("--disable=1", PROGRAM)
     assert (result.returncode, result.stdout) == (0, "done\n")
@@ -206,7 +220,7 @@ def test_every_option_of_the_table_can_be_given_as_an_argument(pooled, tmp_path)
         value = values.get(takes, re.match(r"\w+", takes).group())
         arguments.append(f"--{name[9:].lower().replace('_', '-')}={value}")
         # Files of the program's are made where poolcuda run was started.
-        expected.append(f"{name}={tmp_path}/{value}" if name in ("POOLCUDA_STATS_FILE", "POOLCUDA_TRACE") else f"{name}={value}")
+        expected.append(f"{name}={tmp_path}/{value}" if takes == "a path" else f"{name}={value}")
     result = pooled(*arguments, "env")
     assert result.returncode == 0, result.stderr
     assert set(expected) <= set(result.stdout.splitlines())

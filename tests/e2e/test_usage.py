@@ -124,9 +124,21 @@ def test_each_man_page_tells_of_it(page):
 @pytest.mark.parametrize("words", [
     *(["report", f"--{view}=", "x"] for view in VIEWS), ["report", "--debug-dir=", "x"], ["report", ""], ["report", "x", ""],
     ["top", "--prometheus="], ["top", "--openmetrics="], ["tune", "--plot=", TRACE], ["tune", ""], ["replay", ""], ["compare", "", "x"], ["compare", "x", ""],
-    ["convert", TRACE, ""], ["convert", "", "x"]], ids=lambda words: " ".join(map(repr, map(str, words))))
+    ["convert", TRACE, ""], ["convert", "", "x"],
+    *(["run", f"--{option}=", "true"] for option in ("trace", "stats-file", "log", "check-log"))], ids=lambda words: " ".join(map(repr, map(str, words))))
 def test_an_empty_name_is_none(words):
     assert '"": expected the name of a file' in refused(*words)
+
+
+@pytest.mark.parametrize("words, told", [
+    (["top", "--json", "--prometheus=-"], "--prometheus: expected without --json, which prints another form"),
+    (["top", "--openmetrics=-", "--json"], "--openmetrics: expected without --json, which prints another form"),
+    (["top", "--prometheus=a", "--prometheus=b"], "--prometheus: given twice, expected one FILE"),
+    (["replay", "--native", "--preset=vmm", TRACE], "--native: expected without --preset, which is an option of the pool"),
+    (["replay", "--max-idle=1M", "--native", TRACE], "--native: expected without --max-idle, which is an option of the pool"),
+], ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "")
+def test_options_of_which_one_would_be_passed_over(words, told):
+    assert told in refused(*words)
 
 
 def test_every_option_that_names_a_file_is_tried_with_an_empty_name():
