@@ -113,6 +113,7 @@ int command_convert(int argc, char **argv) {
     struct trace *trace = trace_read(files[0], say);
     if (!trace)
         return 1;
+    trace_tell_loss(trace, files[0], say);
     char *bytes = pack(files[1], print(trace, &size), &size);
     trace_free(trace);
     bool written = bytes && output_write(files[1], bytes, size, error);

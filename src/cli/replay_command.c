@@ -216,6 +216,7 @@ int command_replay(int argc, char **argv) {
     struct trace *trace = trace_read(arguments.file, say);
     if (!trace)
         return 1;
+    trace_tell_loss(trace, arguments.file, say);
     if (arguments.sweep) {
         status = run_sweep(&arguments, trace);
         trace_free(trace);

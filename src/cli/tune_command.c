@@ -535,6 +535,7 @@ int command_tune(int argc, char **argv) {
     struct session session = {.arguments = &arguments, .trace = trace_read(arguments.file, say)};
     if (!session.trace)
         return 1;
+    trace_tell_loss(session.trace, arguments.file, say);
     option_args_join(session.fixed, sizeof session.fixed);
     int status = tune(&session);
     tune_free(&session.tune);

@@ -252,6 +252,11 @@ static enum found read_header(struct reader *reader) {
     struct command_line *line = &reader->trace->command_line;
     char skipped;
     enum found found = take(reader, &header, sizeof header);
+    if (found == ENDED) {
+        reader_fail(reader, "a recording of %llu bytes, expected a header of %zu",
+                    (unsigned long long)reader->position, sizeof header);
+        return BAD;
+    }
     if (found != FOUND)
         return found;
     if (header.version != RECORD_VERSION) {

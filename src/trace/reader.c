@@ -218,3 +218,20 @@ struct trace *trace_read(const char *path, void (*say)(const char *line)) {
     trace_free(reader.trace);
     return NULL;
 }
+
+void trace_tell_loss(const struct trace *trace, const char *path, void (*say)(const char *line)) {
+    char text[500];
+    if (trace->cut_off)
+        snprintf(text, sizeof text, "%.300s: cut off: the last events are missing", path);
+    else if (trace->lost_events == 1)
+        snprintf(text, sizeof text, "%.300s: the last event could not be written and is missing",
+                 path);
+    else if (trace->lost_events)
+        snprintf(text, sizeof text,
+                 "%.300s: the last %llu events could not be written and are "
+                 "missing",
+                 path, (unsigned long long)trace->lost_events);
+    else
+        return;
+    say(text);
+}

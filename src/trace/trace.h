@@ -65,6 +65,9 @@ struct trace {
 struct trace *trace_read(const char *path, void (*say)(const char *line));
 void trace_free(struct trace *trace);
 
+/* Tells in one line if events of the recorded program are missing. */
+void trace_tell_loss(const struct trace *trace, const char *path, void (*say)(const char *line));
+
 /* An empty trace to be filled, and freed with trace_free; NULL without memory. */
 struct trace *trace_new(void);
 

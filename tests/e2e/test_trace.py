@@ -17,6 +17,7 @@ from test_sites import functions_of
 HEADER, HEAD, EVENT = struct.Struct("<16sIIIIQQI12x"), struct.Struct("<BBHI"), struct.Struct("<QQQQ")
 TOO_LONG = (1 << 32) - 1
 ALLOC, FREE, FREE_FAILED, MODULE, SITE, SITE_NAME, END = 1, 2, 3, 32, 33, 34, 35
+CUT_OFF = "cut off: the last events are missing"  # as convert says it
 BUFFER_EVENTS = 8192 // (HEAD.size + EVENT.size)  # what may wait to be written
 
 Event = collections.namedtuple("Event", "kind device site time pointer value stream")
@@ -81,11 +82,11 @@ class Recording:
         return counts[ALLOC], counts[FREE], sorted(live.values())
 
 
-def rows_of(path):
-    """What `poolcuda convert` makes of the file: rows, of which each free has its allocation."""
+def rows_of(path, missing=""):
+    """What `poolcuda convert` makes of the file: rows, of which each free has its allocation. missing: what it says of those that are not there."""
     out = path.with_suffix(".converted.csv")
     done = subprocess.run([COMMAND, "convert", path, out], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", missing and f"poolcuda convert: {path}: {missing}\n")
     with out.open(newline="") as lines:
         rows = list(csv.DictReader(lines))
     live = set()
@@ -202,12 +203,21 @@ def test_a_killed_program_loses_at_most_the_last_buffer(trace):
     assert made - BUFFER_EVENTS <= len(recording.events) <= made
     kinds = [event.kind for event in recording.events]
     assert kinds == ([ALLOC, FREE] * rounds + [ALLOC])[:len(kinds)]
-    assert sum(counts_of(rows_of(trace))) == len(kinds)
+    assert sum(counts_of(rows_of(trace, CUT_OFF))) == len(kinds)
     # Wherever the end comes.
     data = trace.read_bytes()
-    for size in (1, 63, 64, 65, 100, len(data) // 2, len(data) - 1):
+    for size in (64, 65, 100, len(data) // 2, len(data) - 1):
         trace.write_bytes(data[:size])
-        rows_of(trace)
+        rows_of(trace, CUT_OFF)
+    for size in (1, 15, 16, 63):
+        trace.write_bytes(data[:size])
+        done = subprocess.run([COMMAND, "replay", trace], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == f"poolcuda replay: {trace}: offset 0: a recording of {size} bytes, expected a header of 64\n"
+    trace.write_bytes(data)
+    for words in (["replay", trace], ["tune", trace], ["convert", trace, "-"]):
+        done = subprocess.run([COMMAND, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, f"poolcuda {words[0]}: {trace}: {CUT_OFF}\n")
 
 
 def check_lost(result, path, trace):
@@ -217,7 +227,7 @@ def check_lost(result, path, trace):
     assert told == str(path)
     assert 0 < recording.lost == lost < events
     assert len(recording.events) == events - lost
-    assert sum(counts_of(rows_of(trace))) == events - lost
+    assert sum(counts_of(rows_of(trace, f"the last {lost} events could not be written and are missing"))) == events - lost
 
 
 USES_CUDA = """

@@ -546,7 +546,7 @@ static void modules_of_one_name_are_told_apart_by_their_paths(void **state) {
     trace_free(trace);
 }
 
-/* What a killed program leaves can be read, however little it is. */
+/* What a killed program leaves can be read, however little stands behind the header. */
 static void every_beginning_of_a_recording_is_a_recording(void **state) {
     (void)state;
     static struct bytes file, packed;
@@ -557,6 +557,11 @@ static void every_beginning_of_a_recording_is_a_recording(void **state) {
             if (!pack(&packed, form, file.data, size))
                 continue;
             struct trace *trace = read_bytes(packed.data, packed.size);
+            if (size < sizeof(struct record_header)) {
+                assert_null(trace);
+                assert_non_null(strstr(said, " bytes, expected a header of 64"));
+                continue;
+            }
             assert_string_equal(said, "");
             assert_int_equal(trace->cut_off, size < file.size);
             assert_true(trace->event_count + 1 >= events); /* a failed free takes its event back */
@@ -564,6 +569,28 @@ static void every_beginning_of_a_recording_is_a_recording(void **state) {
             trace_free(trace);
         }
     assert_int_equal(events, 11);
+}
+
+static void what_is_missing_of_a_recording_is_told(void **state) {
+    (void)state;
+    static struct bytes file;
+    put_all_kinds(&file);
+    struct trace *trace = read_bytes(file.data, file.size);
+    said[0] = '\0';
+    trace_tell_loss(trace, "x", say);
+    assert_string_equal(said, "x: the last 3 events could not be written and are missing");
+    trace->lost_events = 1;
+    trace_tell_loss(trace, "x", say);
+    assert_string_equal(said, "x: the last event could not be written and is missing");
+    trace->lost_events = 0;
+    said[0] = '\0';
+    trace_tell_loss(trace, "x", say);
+    assert_string_equal(said, "");
+    trace_free(trace);
+    trace = read_bytes(file.data, file.size - 1);
+    trace_tell_loss(trace, "x", say);
+    assert_string_equal(said, "x: cut off: the last events are missing");
+    trace_free(trace);
 }
 
 static void what_is_wrong_with_a_record_is_told_with_its_offset(void **state) {
@@ -829,6 +856,7 @@ int main(void) {
         cmocka_unit_test(a_damaged_command_line_is_told),
         cmocka_unit_test(modules_of_one_name_are_told_apart_by_their_paths),
         cmocka_unit_test(every_beginning_of_a_recording_is_a_recording),
+        cmocka_unit_test(what_is_missing_of_a_recording_is_told),
         cmocka_unit_test(what_is_wrong_with_a_record_is_told_with_its_offset),
         cmocka_unit_test(what_is_written_reads_back_the_same),
         cmocka_unit_test(a_newline_in_a_name_does_not_end_its_row),
