@@ -13,9 +13,11 @@
 
 enum { LARGEST_JSON = 64 << 20 }; /* bytes; the library writes less than 3 MiB */
 
-/* Reading an object: what is absent is 0 or "", what is of another type is noted as a fault. */
+/* Reading an object: what is absent is 0 or "" unless it is required, what is of another type is
+ * noted as a fault. */
 struct reading {
-    const char *fault; /* the first member found wrong */
+    const char *fault;   /* the first member found wrong */
+    const char *missing; /* the first that is required and absent */
 };
 
 static uint64_t to_number(struct reading *reading, const json_t *value, const char *name) {
@@ -315,8 +317,35 @@ static void read_site(struct reading *reading, const json_t *entry, struct stats
     page->site_count = id >= page->site_count ? (uint32_t)id + 1 : page->site_count;
 }
 
+/* Notes which of the members are absent. */
+static void require(struct reading *reading, const json_t *object, const char *const *names,
+                    size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!json_object_get(object, names[i]))
+            reading->missing = reading->missing ? reading->missing : names[i];
+}
+
+/* Reports of every version have these members. Those of older ones lack what came later. */
+static void check_whole(struct reading *reading, const json_t *root) {
+    static const char *const objects[] = {"process", "counters", "interception"};
+    static const char *const lists[] = {"devices", "modules", "sites"};
+    static const char *const counters[] = {
+        "malloc_calls", "malloc_hits",  "free_calls",      "free_kept",      "driver_allocs",
+        "driver_frees", "in_use_bytes", "idle_bytes",      "waste_bytes",    "held_bytes",
+        "live_blocks",  "idle_blocks",  "peak_live_bytes", "peak_held_bytes"};
+    require(reading, root, objects, sizeof objects / sizeof objects[0]);
+    require(reading, root, lists, sizeof lists / sizeof lists[0]);
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
+        const json_t *value = json_object_get(root, objects[i]);
+        if (value && !json_is_object(value))
+            reading->fault = reading->fault ? reading->fault : objects[i];
+    }
+    require(reading, json_object_get(root, "counters"), counters,
+            sizeof counters / sizeof counters[0]);
+}
+
 static const char *from_json(const json_t *root, struct stats_page *page, char *why, size_t size) {
-    struct reading reading = {NULL};
+    struct reading reading = {NULL, NULL};
     const char *format = json_string_value(json_object_get(root, "format"));
     uint64_t version = number(&reading, root, "version");
     if (!format || strcmp(format, STATS_REPORT_FORMAT) != 0)
@@ -340,9 +369,11 @@ static const char *from_json(const json_t *root, struct stats_page *page, char *
     const json_t *sites = array(&reading, root, "sites", PAGE_SITES);
     for (size_t i = 0; i < json_array_size(sites); i++)
         read_site(&reading, json_array_get(sites, i), page);
-    if (!reading.fault)
+    check_whole(&reading, root);
+    if (!reading.fault && !reading.missing)
         return stats_page_fault(page);
-    snprintf(why, size, "damaged: \"%s\" is not what it should be", reading.fault);
+    snprintf(why, size, "damaged: \"%s\" is %s", reading.fault ? reading.fault : reading.missing,
+             reading.fault ? "not what it should be" : "missing");
     return why;
 }
 

@@ -132,6 +132,12 @@ def changed(change):
 
 DAMAGES = {"a rank that is none": (changed(lambda whole: whole["process"].update(rank=1 << 31)), 'damaged: "rank" is not what it should be'),
            "no runs": (changed(lambda whole: whole.update(runs=0)), 'damaged: "runs" is not what it should be'),
+           "no counters": (changed(lambda whole: whole.pop("counters")), 'damaged: "counters" is missing'),
+           "no sites": (changed(lambda whole: whole.pop("sites")), 'damaged: "sites" is missing'),
+           "no process": (changed(lambda whole: whole.pop("process")), 'damaged: "process" is missing'),
+           "no interception": (changed(lambda whole: whole.pop("interception")), 'damaged: "interception" is missing'),
+           "a counter too few": (changed(lambda whole: whole["counters"].pop("held_bytes")), 'damaged: "held_bytes" is missing'),
+           "counters that are none": (changed(lambda whole: whole.update(counters=[])), 'damaged: "counters" is not what it should be'),
            "too large a number": (changed(lambda whole: whole["counters"].update(malloc_calls=1 << 63)), "is not below 2^63"),
            "JSON that is cut off": (cut_json, "no JSON in line"), "JSON with what is no figure": (wrong_json, 'damaged: "malloc_calls"'),
            "JSON of a newer version": (newer_json, "only a newer poolcuda can read"),
@@ -173,6 +179,17 @@ def test_a_damaged_report_in_a_folder_is_reported_and_the_others_are_shown(damag
         first, second = done.stderr.splitlines()
         assert first.startswith(f"poolcuda report: {folder}/m: ") and why in first and first.endswith(", passed over")
         assert second == "poolcuda report: 4 other files in these folders are no reports"
+
+
+def test_a_report_of_an_older_version_is_read(folder, stats):
+    """It has neither a command line nor what came after the first version of the format."""
+    def age(whole):
+        del whole["process"]["command_line"], whole["time_saved"], whole["timed_calls"]
+        for name in ("managed_calls", "async_calls", "given_up_bytes", "check_errors"):
+            del whole["counters"][name]
+    changed(age)(folder / "a")
+    done = told(folder, "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["runs"] == 2
 
 
 @pytest.mark.parametrize("number", [1 << 62, (1 << 63) - 1])

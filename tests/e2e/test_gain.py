@@ -46,7 +46,10 @@ def written(costs, hits=99, frees=100, driver_frees=0, memory="device", least=BL
     """A run of one site that allocates and frees 100 blocks, of which the smallest has `least` bytes."""
     return {
         "format": "poolcuda report", "version": 1, "process": {"command": "/app", "finished": True, "last_ns": 10**9},
-        "counters": {"malloc_calls": hits + 1, "malloc_hits": hits, "free_calls": frees, "free_kept": frees,
+        "interception": {}, "devices": [],
+        "counters": {**dict.fromkeys(("in_use_bytes", "idle_bytes", "waste_bytes", "held_bytes", "live_blocks", "idle_blocks",
+                                      "peak_live_bytes", "peak_held_bytes"), 0),
+                     "malloc_calls": hits + 1, "malloc_hits": hits, "free_calls": frees, "free_kept": frees,
                      "driver_allocs": 1, "driver_frees": driver_frees, **counters},
         "timed_calls": costs, "modules": [{}, {"path": "/app", "build_id": ""}],
         "sites": [site(1, hits, frees, memory, least)]}
