@@ -325,7 +325,7 @@ static void require(struct reading *reading, const json_t *object, const char *c
             reading->missing = reading->missing ? reading->missing : names[i];
 }
 
-/* Reports of every version have these members. Those of older ones lack what came later. */
+/* These members are in reports of every version; others came later. */
 static void check_whole(struct reading *reading, const json_t *root) {
     static const char *const objects[] = {"process", "counters", "interception"};
     static const char *const lists[] = {"devices", "modules", "sites"};

@@ -62,8 +62,8 @@ const struct argp trim_argp = {
     .options = options,
     .parser = parse,
     .args_doc = "PID [BYTES]",
-    .doc = "Has a running program give idle memory back to the driver: all of it, or at most BYTES "
-           "(64M, 2G). PID may be `all`.\v"
+    .doc = "Has a running program give idle memory back to the driver: all of it, or whole blocks, "
+           "the largest first, until they are at least BYTES (64M, 2G). PID may be `all`.\v"
            "The program does so at its next free, or allocation that no idle block serves at once, "
            "where "
            "that waits for no kernel.",

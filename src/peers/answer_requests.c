@@ -17,6 +17,11 @@ static bool release(struct pool *pool, const struct mailbox_request *request, bo
         mailbox_answer(request, 0, "a stream is being captured: nothing can be released just now");
         return true;
     }
+    if (request->kind == MAILBOX_TRIM && request->device >= 0 &&
+        !pool_uses_device(pool, request->device)) {
+        mailbox_answer(request, 0, "the program has allocated nothing on a device of that number");
+        return true;
+    }
     bool complete = pool_give_up(pool, request->device, request->bytes, may_wait, &released);
     if (!complete && !released)
         return false;

@@ -314,6 +314,7 @@ void pool_pop_device(struct pool *pool, bool pushed);
  * that is all there is; if not, another try later is worth it. Not to be called during a stream
  * capture. */
 bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, size_t *released);
+bool pool_uses_device(struct pool *pool, CUdevice ordinal); /* something was allocated there */
 
 /* Around a call by which the driver ends a context, before those below and after the call: memory
  * that other threads get meanwhile may go with the context, so none is recorded in contexts that

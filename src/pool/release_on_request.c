@@ -81,6 +81,13 @@ bool pool_give_up(struct pool *pool, int device, size_t bytes, bool may_wait, si
     return complete;
 }
 
+bool pool_uses_device(struct pool *pool, CUdevice ordinal) {
+    pool_lock(pool);
+    bool uses = context_find_device(pool, ordinal);
+    pool_unlock(pool);
+    return uses;
+}
+
 size_t pool_release(struct pool *pool, CUdevice ordinal, size_t bytes) {
     size_t released = 0;
     if (atomic_load(&pool->captures) || atomic_load(&pool->down))
