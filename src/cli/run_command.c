@@ -226,7 +226,8 @@ static void tell_nothing_pooled(const struct options *options, char *const *app)
     }
     char *self = next_step_self();
     fprintf(stderr,
-            "poolcuda: no figures: the program used no CUDA, or the pool was not reached\n"
+            "poolcuda: no figures: the program used no CUDA, the pool was not reached, "
+            "POOLCUDA_STATS_FILE was gone by the first CUDA call, or a process still runs\n"
             "poolcuda: next: %s doctor%s",
             self, **app == '-' ? " --" : "");
     for (; *app; app++) {

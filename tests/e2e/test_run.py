@@ -119,6 +119,28 @@ def test_without_cuda_it_says_so_and_names_the_doctor(pooled, tmp_path):
     assert type_in(next_command(result), tmp_path).returncode == 1
 
 
+USES_CUDA = """
+import ctypes, os, time
+def use():
+    cuda = ctypes.CDLL("libcudart.so.13")
+    pointer = ctypes.c_void_p()
+    assert cuda.cudaMalloc(ctypes.byref(pointer), 1000) == 0 == cuda.cudaFree(pointer)
+"""
+
+
+@pytest.mark.parametrize("script, why", [
+    ("os.unsetenv('POOLCUDA_STATS_FILE'); use()", "POOLCUDA_STATS_FILE was gone by the first CUDA call"),
+    ("os.fork() or (os.setsid(), os.close(1), os.close(2), os.read(int(os.environ['GO']), 1), use())", "a process still runs")], ids=["cleared", "daemon"])
+def test_what_else_may_leave_no_figures_is_told(pooled, tmp_path, script, why):
+    waits, go = os.pipe()
+    try:
+        result = pooled("--", PYTHON, "-c", USES_CUDA + script, env={"GO": str(waits)}, pass_fds=[waits])
+    finally:
+        os.close(go)
+        os.close(waits)
+    assert result.returncode == 0 and "poolcuda: no figures: " in result.stderr and why in result.stderr
+
+
 def test_a_program_that_is_named_like_an_option_is_named_so_that_the_doctor_takes_it(pooled, tmp_path):
     shutil.copy("/bin/true", tmp_path / "-t")
     result = pooled("--", "-t", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
