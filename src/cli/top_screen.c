@@ -4,6 +4,8 @@
 
 #include <curses.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <term.h>
 #include <unistd.h>
@@ -90,6 +92,46 @@ static bool obey(struct view *view, int key) {
     return key != 'q' && key != 'Q';
 }
 
+static volatile sig_atomic_t ended_by; /* the signal; 0: none came */
+
+static void note_end(int number) {
+    ended_by = number;
+}
+
+/* The screen must be given back before a signal ends the process. curses' own handlers do so, and
+ * then end with 1, which would stand for a failure. */
+static void catch_ends(void) {
+    static const int ends[] = {SIGINT, SIGTERM};
+    struct sigaction own = {.sa_handler = note_end}, before;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        if (sigaction(ends[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(ends[i], &own, NULL);
+}
+
+/* To be called once the screen is given back: who started the process sees what has ended it. */
+static void end_alike(void) {
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    sigaction(ended_by, &by_default, NULL);
+    raise(ended_by);
+}
+
+/* Waits for a key, a signal or the time. A signal that comes behind the look at ended_by is let in
+ * by the wait alone, and so ends it. Returns false once no key can come any more. */
+static bool wait_for_key(uint64_t until) {
+    struct pollfd keys = {.fd = STDIN_FILENO, .events = POLLIN};
+    sigset_t barred, before;
+    uint64_t now = live_now(), left = until > now ? until - now : 0;
+    struct timespec pause = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+    sigemptyset(&barred);
+    sigaddset(&barred, SIGINT);
+    sigaddset(&barred, SIGTERM);
+    sigaddset(&barred, SIGWINCH);
+    sigprocmask(SIG_BLOCK, &barred, &before);
+    int ready = ended_by ? 0 : ppoll(&keys, 1, &pause, &before);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    return ready <= 0 || keys.revents & POLLIN;
+}
+
 bool top_screen(double interval, enum live_key key, enum live_scope scope, char *error,
                 size_t error_size) {
     struct view view = {.key = key, .scope = scope, .interval = interval};
@@ -97,18 +139,19 @@ bool top_screen(double interval, enum live_key key, enum live_scope scope, char 
     if (!readable)
         return false;
     setlocale(LC_CTYPE, ""); /* commands may have names in any script */
+    catch_ends();
     initscr();
     cbreak();
     noecho();
     keypad(stdscr, TRUE);
     curs_set(0);
+    timeout(0);
     uint64_t next = live_now();
-    while (goes_on && readable) {
+    while (goes_on && readable && !ended_by) {
+        int pressed;
         draw(&view);
-        uint64_t now = live_now();
-        timeout(next > now ? (int)((next - now) / 1000000) + 1 : 0);
-        int pressed = getch(); /* a resize is one too: the next turn draws anew */
-        if (pressed != ERR)
+        goes_on = wait_for_key(next);
+        while (goes_on && (pressed = getch()) != ERR) /* a resize is one too */
             goes_on = obey(&view, pressed);
         if (live_now() < next)
             continue;
@@ -119,6 +162,8 @@ bool top_screen(double interval, enum live_key key, enum live_scope scope, char 
     live_free(&view.list);
     live_free(&view.before);
     free(view.rows);
+    if (ended_by)
+        end_alike();
     return readable;
 }
 

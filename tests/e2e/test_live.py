@@ -646,6 +646,20 @@ def test_top_on_a_terminal_refreshes_sorts_resizes_and_quits(program):
     assert screen.end() == 0
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_top_gives_the_terminal_back_and_ends_by_the_signal_that_ends_it(program, how):
+    screen = Screen()
+    screen.until(str(program.pid))
+    assert not termios.tcgetattr(screen.terminal)[3] & termios.ECHO
+    if how == signal.SIGINT:
+        screen.press("\x03")  # Ctrl-C
+    else:
+        os.kill(screen.pid, how)
+    assert os.waitstatus_to_exitcode(os.waitpid(screen.pid, 0)[1]) == -how
+    assert termios.tcgetattr(screen.terminal)[3] & termios.ECHO
+    os.close(screen.terminal)
+
+
 # --- Prometheus ---
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
