@@ -290,14 +290,41 @@ int output_file_append(const char *pattern, const char *option, void (*say)(cons
     return STDERR_FILENO;
 }
 
+/* strerror() may allocate, and takes the locale's lock. */
+static const struct {
+    int error;
+    char words[40];
+} faults[] = {
+    {EISDIR, "a folder"},
+    {ENXIO, "a pipe that nobody reads, or a socket"},
+    {ENOENT, "no such file or folder"},
+    {ENOTDIR, "a part of the path is no folder"},
+    {EACCES, "permission denied"},
+    {EPERM, "not permitted"},
+    {EROFS, "a file system that is read-only"},
+    {ENOSPC, "no space left on the device"},
+    {EDQUOT, "the disk quota is used up"},
+    {EFBIG, "beyond the limit for files"},
+    {EMFILE, "too many files are open"},
+    {ENFILE, "too many files are open on this machine"},
+    {EBADF, "no such descriptor"},
+    {ENAMETOOLONG, "the name is too long"},
+    {ELOOP, "too many symbolic links"},
+    {EEXIST, "all names are taken"},
+    {EPIPE, "a pipe that nobody reads any more"},
+    {EAGAIN, "its reader takes nothing"},
+    {ENOMEM, "out of memory"},
+    {EIO, "an input or output error"},
+};
+
 struct output_file_fault output_file_fault(int error) {
     struct output_file_fault fault;
-    if (error == EISDIR)
-        format(fault.text, sizeof fault.text, "a folder");
-    else if (error == ENXIO)
-        format(fault.text, sizeof fault.text, "a pipe that nobody reads, or a socket");
-    else
-        format(fault.text, sizeof fault.text, "error %d", error);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        if (faults[i].error == error) {
+            format(fault.text, sizeof fault.text, "%s", faults[i].words);
+            return fault;
+        }
+    format(fault.text, sizeof fault.text, "error %d", error);
     return fault;
 }
 

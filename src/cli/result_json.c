@@ -2,6 +2,7 @@
 
 #include "cli/printable.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,7 +76,14 @@ static const char *read_all(const json_t *object, struct replay_result *result) 
 bool result_from_file(const char *path, struct replay_result *result, char *error,
                       size_t error_size) {
     json_error_t fault;
-    json_t *object = json_load_file(path, 0, &fault);
+    FILE *file = fopen(path, "rbe");
+    if (!file) {
+        snprintf(error, error_size, "%s: %s; expected what `poolcuda replay --json` prints", path,
+                 strerror(errno));
+        return false;
+    }
+    json_t *object = json_loadf(file, 0, &fault);
+    fclose(file);
     if (!object) {
         snprintf(error, error_size,
                  "%s, line %d: %s; expected what `poolcuda replay --json` prints", path, fault.line,

@@ -264,6 +264,31 @@ static bool goes_elsewhere(const char *path) {
            (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
+/* What is wrong with a program that could not be started: beyond the errno, where it is a folder or
+ * a script whose interpreter is missing. The caller frees it. */
+static char *why_not_started(const char *program, int error) {
+    struct stat status;
+    char line[PATH_MAX] = "", *why = NULL;
+    if (strchr(program, '/') || strcmp(program, ".") == 0) {
+        if (stat(program, &status) == 0 && S_ISDIR(status.st_mode))
+            return strdup("a folder");
+        FILE *file = error == ENOENT ? fopen(program, "re") : NULL;
+        if (file && !fgets(line, sizeof line, file))
+            *line = '\0';
+        if (file)
+            fclose(file);
+    }
+    if (line[0] == '#' && line[1] == '!') {
+        char *name = line + 2 + strspn(line + 2, " \t");
+        name[strcspn(name, " \t\n")] = '\0';
+        char *clean = printable_copy(name);
+        if (clean && asprintf(&why, "its interpreter %s is not there", clean) < 0)
+            why = NULL;
+        free(clean);
+    }
+    return why ? why : strdup(strerror(error));
+}
+
 /* Prints what has become of the program's figures and of its trace, and the command that shows
  * them. */
 static void tell_end(const struct options *options, char *const *app, bool own_pattern,
@@ -358,9 +383,11 @@ int command_run(int argc, char **argv) {
     preload_remove_link();
     if (error) {
         char *name = printable_copy(arguments.app[0]);
+        char *why = why_not_started(arguments.app[0], error);
         fprintf(stderr, "poolcuda run: %s: %s, expected a program that can be started\n", name,
-                strerror(error));
+                why);
         free(name);
+        free(why);
         free(stats);
         free(trace);
         return error == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;

@@ -258,13 +258,20 @@ static size_t distance(const char *name, size_t length, const char *other) {
     return row[width];
 }
 
+/* How many letters may be wrong in what is still taken for the option: few in a short name, which
+ * otherwise any word would be near. */
+static size_t most_slips(const char *name) {
+    enum { PREFIX = sizeof "POOLCUDA_" - 1, PER_SLIP = 6, MOST = 3 };
+    size_t slips = 1 + (strlen(name) - PREFIX) / PER_SLIP;
+    return slips < MOST ? slips : MOST;
+}
+
 /* Writes that no option has the name. */
 static void describe_unknown(const char *name, size_t length, char *line, size_t size) {
-    enum { NEAR = 4 };
-    size_t best = NEAR, nearest = option_count;
+    size_t best = SIZE_MAX, nearest = option_count;
     for (size_t i = 0; i < option_count; i++) {
         size_t d = distance(name, length, option_table[i].name);
-        if (d < best) {
+        if (d < best && d <= most_slips(option_table[i].name)) {
             best = d;
             nearest = i;
         }

@@ -90,8 +90,8 @@ static void report(const struct stats_page *copy, enum stats_form form, int file
     if (to.fault && to.fault != EPIPE && file != STDERR_FILENO) {
         char line[128];
         format(line, sizeof line,
-               "poolcuda: POOLCUDA_STATS_FILE: not all of the report could be written (error %d)",
-               to.fault);
+               "poolcuda: POOLCUDA_STATS_FILE: not all of the report could be written (%s)",
+               output_file_fault(to.fault).text);
         own_page_tell(line);
     }
 }

@@ -56,4 +56,5 @@ def test_what_is_no_replay_is_reported_in_one_line(replays, tmp_path, change, to
 
 def test_a_missing_file_is_named(replays):
     done = command("compare", replays[0], "/nowhere.json")
-    assert done.returncode == 1 and "/nowhere.json" in done.stderr
+    assert (done.returncode, done.stderr) == (
+        1, "poolcuda compare: /nowhere.json: No such file or directory; expected what `poolcuda replay --json` prints\n")

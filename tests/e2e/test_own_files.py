@@ -65,8 +65,8 @@ def test_a_device_is_written_to_and_nothing_made_beside_it(option, natively, tmp
 
 
 @pytest.mark.parametrize("option, said", [
-    ("POOLCUDA_STATS_FILE", "POOLCUDA_STATS_FILE: not all of the report could be written (error 28)"),
-    ("POOLCUDA_TRACE", "cannot be written (error 28), recording nothing")])
+    ("POOLCUDA_STATS_FILE", "POOLCUDA_STATS_FILE: not all of the report could be written (no space left on the device)"),
+    ("POOLCUDA_TRACE", "cannot be written (no space left on the device), recording nothing")])
 def test_a_full_device_is_reported_in_one_line(option, said, natively, tmp_path):
     (tmp_path / "link").symlink_to("/dev/full")
     done = start(option, tmp_path / "link")
@@ -183,7 +183,7 @@ def test_a_log_on_standard_output_is_written_behind_what_is_there(tmp_path):
 def test_a_descriptor_that_is_closed_is_reported(option, natively):
     done = start(option, "/dev/fd/77")
     assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
-    assert f'{option}="/dev/fd/77": cannot be' in done.stderr.splitlines()[0] and "(error 9)" in done.stderr.splitlines()[0]
+    assert f'{option}="/dev/fd/77": cannot be' in done.stderr.splitlines()[0] and "(no such descriptor)" in done.stderr.splitlines()[0]
 
 
 # What cannot be written at all
@@ -200,7 +200,7 @@ def test_a_folder_is_reported_and_nothing_made_beside_it(option, natively, tmp_p
 def test_figures_that_no_file_takes_are_printed_as_is_said(tmp_path):
     done = start("POOLCUDA_STATS_FILE", tmp_path / "absent" / "file")
     first, _, rest = done.stderr.partition("\n")
-    assert first.endswith("cannot be made (error 2), printing to standard error at exit")
+    assert first.endswith("cannot be made (no such file or folder), printing to standard error at exit")
     assert "held from the driver" in rest
 
 
@@ -255,7 +255,7 @@ def test_run_says_that_a_full_disk_took_no_figures_and_not_that_there_were_none(
     disk = tmp_path / "disk"
     done = on_a_full_disk(disk, "run", f"--stats-file={disk}/st.json", "--", SAMPLES / "varying")
     assert done.returncode == 0 and done.stdout.endswith("full\n") and "st.json" not in done.stdout
-    assert "cannot be made (error 28), printing to standard error at exit" in done.stderr and "held from the driver" in done.stderr
+    assert "cannot be made (no space left on the device), printing to standard error at exit" in done.stderr and "held from the driver" in done.stderr
     assert re.search(NO_ROOM.format(f"{disk}/", "No space left on device") + r"\Z", done.stderr)
     assert "used no CUDA" not in done.stderr and "next:" not in done.stderr
 
@@ -279,7 +279,7 @@ def test_run_says_that_no_file_is_allowed_to_be_as_long_as_figures_are(tmp_path)
 def test_a_trace_that_cannot_be_begun_leaves_no_file(tmp_path):
     disk = tmp_path / "disk"
     done = on_a_full_disk(disk, "run", f"--trace={disk}/trace", "--", SAMPLES / "varying")
-    assert done.returncode == 0 and "cannot be written (error 28), recording nothing" in done.stderr
+    assert done.returncode == 0 and "cannot be written (no space left on the device), recording nothing" in done.stderr
     assert done.stdout.endswith("full\n") and "\ntrace\n" not in done.stdout and "poolcuda: trace in" not in done.stderr
 
 

@@ -101,6 +101,21 @@ def test_control_characters_in_names_do_not_reach_the_terminal(pooled):
     assert result.stderr.count("\n") == 1 and "\033" not in result.stderr
 
 
+@pytest.mark.parametrize("line, why, code", [
+    ("#!/no/such/interpreter -x\n", "its interpreter /no/such/interpreter is not there", 127),
+    ("#! /no/such\n", "its interpreter /no/such is not there", 127), (None, "a folder", 126)])
+def test_why_a_program_cannot_be_started_is_told(pooled, tmp_path, line, why, code):
+    script = tmp_path / "script"
+    if line:
+        script.write_text(line)
+        script.chmod(0o755)
+    else:
+        script.mkdir()
+    result = pooled("--", "./script")
+    assert result.returncode == code
+    assert result.stderr == f"poolcuda run: ./script: {why}, expected a program that can be started\n"
+
+
 def test_where_the_current_folder_takes_no_files_they_go_to_tmpdir(pooled, tmp_path):
     result = pooled(PROGRAM, cwd="/proc", env={"TMPDIR": str(tmp_path)})
     assert f"poolcuda: figures in {tmp_path}/poolcuda.driver_linked." in result.stderr
@@ -384,7 +399,7 @@ def test_only_the_program_leaves_a_core_file(tmp_path):
 
 @pytest.mark.parametrize("program, code, why", [
     ("no-such-program", 127, "No such file or directory"), ("/nowhere/at/all", 127, "No such file or directory"),
-    ("/etc/passwd", 126, "Permission denied"), ("/usr", 126, "Permission denied")])
+    ("/etc/passwd", 126, "Permission denied"), ("/usr", 126, "a folder")])
 def test_what_cannot_be_started_is_reported_in_one_line_and_nothing_claimed(pooled, tmp_path, program, code, why):
     result = pooled("--", program)
     assert (result.returncode, result.stdout) == (code, "")

@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_made_is_reported_in_one_line_and_standard_error_u
 
 def test_a_file_that_cannot_be_made_is_one_line_and_no_more_where_the_file_alone_is_asked_for(run, tmp_path):
     result = run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": "/nowhere/at/all", "POOLCUDA_STATS": "file"})
-    line = 'poolcuda: POOLCUDA_STATS_FILE="/nowhere/at/all": cannot be made (error 2), no figures of this process'
+    line = 'poolcuda: POOLCUDA_STATS_FILE="/nowhere/at/all": cannot be made (no such file or folder), no figures of this process'
     assert result.code == 0 and result.err.splitlines() == [line]
     file = tmp_path / "file"
     result = run(PROGRAMS / "driver_linked", env={"POOLCUDA_STATS_FILE": str(file), "POOLCUDA_STATS": "file"})

@@ -322,7 +322,7 @@ def test_a_file_that_cannot_be_made_is_reported_in_one_line_and_changes_nothing(
     native = run(PROGRAMS / "named_sites", pooled=False)
     result = run(PROGRAMS / "named_sites", env={"POOLCUDA_TRACE": "/nowhere/at/all"})
     assert (result.code, result.out) == (native.code, native.out)
-    assert result.err == ('poolcuda: POOLCUDA_TRACE="/nowhere/at/all": cannot be written (error 2), '
+    assert result.err == ('poolcuda: POOLCUDA_TRACE="/nowhere/at/all": cannot be written (no such file or folder), '
                           'recording nothing\n')
     assert "trace:" not in result.stats
     assert pool_counts(result) == (400, 400)

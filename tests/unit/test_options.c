@@ -188,6 +188,7 @@ static void a_running_program_takes_only_what_is_live_and_good(void **state) {
         {"POOLCUDA_STEAL=", "POOLCUDA_STEAL=\"\": expected 0 or 1, nothing is changed"},
         {"POOLCUDA_STEAL=\033", "POOLCUDA_STEAL=\"?\": expected 0 or 1"},
         {"POOLCUDA_STEEL=1", "did you mean POOLCUDA_STEAL?"},
+        {"POOLCUDA_FOO=1", "POOLCUDA_FOO: unknown option, `poolcuda options` lists them all"},
         {"", "unknown option"},
         {"=", "unknown option"},
     };
