@@ -108,7 +108,7 @@ class Run:
         if pooled and stats.exists():
             text = stats.read_text()
             hit = re.search(r"from idle memory \(([\d.]+)%", text)
-            made = re.search(r"driver calls: (\d+) allocations and (\d+) frees made", text)
+            made = re.search(r"driver calls: (\d+) allocations? and (\d+) frees? made", text)
             self.hits = float(hit.group(1)) if hit else None
             if self.calls is None and made:
                 self.calls = int(made.group(1)) + int(made.group(2))

@@ -30,8 +30,9 @@ void leaks_print(FILE *out, const struct merge *merge, const struct stats_names 
     // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers
     qsort(leaking, count, sizeof leaking[0], by_live_bytes);
     if (count)
-        fprintf(out, "%llu blocks, %s, were not freed at exit\n\n  %12s %10s  site\n",
-                (unsigned long long)blocks, human(bytes).text, "blocks", "bytes");
+        fprintf(out, "%llu block%s, %s, %s not freed at exit\n\n  %12s %10s  site\n",
+                (unsigned long long)blocks, plural(blocks), human(bytes).text,
+                blocks == 1 ? "was" : "were", "blocks", "bytes");
     else
         fputs("everything was freed\n", out);
     for (size_t i = 0; i < count; i++) {

@@ -93,11 +93,15 @@ static void print_text(const struct arguments *arguments, const struct replay_re
         policy = arguments->settings.config.policy->name;
     printf("%s, policy %s:\n", emitter_clean(file, sizeof file, arguments->file),
            arguments->settings.native ? "none" : policy);
-    printf("  %llu allocations, %.2f%% served from idle memory\n",
-           (unsigned long long)result->allocations, 100 * result_hit_rate(result));
-    printf("  %llu driver allocations, %llu driver frees, %llu map and unmap calls, %llu waits\n",
-           (unsigned long long)result->driver_allocs, (unsigned long long)result->driver_frees,
-           (unsigned long long)result->map_calls, (unsigned long long)result->waits);
+    printf("  %llu allocation%s, %.2f%% served from idle memory\n",
+           (unsigned long long)result->allocations, plural(result->allocations),
+           100 * result_hit_rate(result));
+    printf(
+        "  %llu driver allocation%s, %llu driver free%s, %llu map and unmap call%s, %llu wait%s\n",
+        (unsigned long long)result->driver_allocs, plural(result->driver_allocs),
+        (unsigned long long)result->driver_frees, plural(result->driver_frees),
+        (unsigned long long)result->map_calls, plural(result->map_calls),
+        (unsigned long long)result->waits, plural(result->waits));
     printf("  peak requested %s, peak held %s; held at most %.3f x (peak requested + 64 MiB)\n",
            human(result->peak_live_bytes).text, human(result->peak_held_bytes).text,
            result->worst_held_ratio);
@@ -108,8 +112,8 @@ static void print_text(const struct arguments *arguments, const struct replay_re
     else
         printf("  %.3f s in malloc and free\n", result->host_seconds);
     if (result->oom_failures)
-        printf("  %llu allocations failed: the device is too small\n",
-               (unsigned long long)result->oom_failures);
+        printf("  %llu allocation%s failed: the device is too small\n",
+               (unsigned long long)result->oom_failures, plural(result->oom_failures));
 }
 
 static int print_json(const struct arguments *arguments, const struct replay_result *result) {

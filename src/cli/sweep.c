@@ -150,9 +150,10 @@ static void print_cliffs(const struct sweep *sweep) {
 
 void sweep_print(const struct sweep *sweep, const char *file) {
     char name[OUTPUT_ERROR];
-    printf("%s: %llu allocations, peak requested %s; devices of that size and more:\n",
+    printf("%s: %llu allocation%s, peak requested %s; devices of that size and more:\n",
            emitter_clean(name, sizeof name, file),
-           (unsigned long long)sweep->results[0][0].allocations, human(sweep->peak_bytes).text);
+           (unsigned long long)sweep->results[0][0].allocations,
+           plural(sweep->results[0][0].allocations), human(sweep->peak_bytes).text);
     print_hits(sweep);
     print_counts(sweep, "driver calls", sweep_calls);
     print_counts(sweep, "failed allocations", failures);

@@ -344,10 +344,12 @@ static void print_text(const struct session *session) {
     const struct replay_result *native = &session->native;
     const int width = width_of_names(session);
     char file[OUTPUT_ERROR];
-    printf("%s: %llu allocations, peak requested %s; without the pool %llu driver calls, %.3f s\n",
-           emitter_clean(file, sizeof file, session->arguments->file),
-           (unsigned long long)native->allocations, human(native->peak_live_bytes).text,
-           (unsigned long long)tune_calls(native), native_time(session));
+    printf(
+        "%s: %llu allocation%s, peak requested %s; without the pool %llu driver call%s, %.3f s\n",
+        emitter_clean(file, sizeof file, session->arguments->file),
+        (unsigned long long)native->allocations, plural(native->allocations),
+        human(native->peak_live_bytes).text, (unsigned long long)tune_calls(native),
+        plural(tune_calls(native)), native_time(session));
     print_bounds(&session->bounds);
     if (*session->fixed)
         printf("in all settings: %s\n\n", session->fixed);

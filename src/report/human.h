@@ -34,4 +34,9 @@ static inline struct human human_time(uint64_t ns) {
     return human_in(ns, 1000, units, sizeof units / sizeof *units);
 }
 
+/* What a noun ends with that the number stands before. */
+static inline const char *plural(uint64_t number) {
+    return number == 1 ? "" : "s";
+}
+
 #endif

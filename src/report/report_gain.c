@@ -79,10 +79,11 @@ static void print(struct emitter *emitter, const struct stats_page *page,
     else
         emitter_print(emitter, "  time saved: at least %s%s\n", human_time(ns).text,
                       frees && !saving->of[STATS_CALL_FREE].priced ? "; frees are not in it" : "");
-    emitter_print(emitter, "    driver calls: %llu allocations and %llu frees made, %llu avoided\n",
-                  (unsigned long long)get(page, STATS_driver_allocs),
-                  (unsigned long long)get(page, STATS_driver_frees),
-                  (unsigned long long)allocs + frees);
+    uint64_t made = get(page, STATS_driver_allocs), given_back = get(page, STATS_driver_frees);
+    emitter_print(emitter,
+                  "    driver calls: %llu allocation%s and %llu free%s made, %llu avoided\n",
+                  (unsigned long long)made, plural(made), (unsigned long long)given_back,
+                  plural(given_back), (unsigned long long)allocs + frees);
     print_calls(emitter, page, saving, STATS_CALL_ALLOC);
     print_calls(emitter, page, saving, STATS_CALL_FREE);
     print_other_memory(emitter, saving);

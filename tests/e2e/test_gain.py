@@ -169,7 +169,7 @@ def test_what_was_gained_comes_first(told):
     lines, _ = told(written([cost("allocation", 900000, 100000, 300000), cost("free", 70000, 50000)],
                             waits_owed=60, waits_paid=10, free_waited=5, wait_ns=3000000))
     assert lines == ["  time saved: at least 14.9 ms",
-                     "    driver calls: 1 allocations and 0 frees made, 199 avoided",
+                     "    driver calls: 1 allocation and 0 frees made, 199 avoided",
                      "    99 allocations avoided: at least 9.9 ms, judging by 3 that were made",
                      "    100 frees avoided: at least 5.0 ms, judging by 2 that were made",
                      "    waits for the device: 15 made, 3.0 ms in all; 50 spared, not counted as time saved"]
@@ -180,7 +180,7 @@ def test_without_timed_calls_the_time_is_not_measured_and_counts_are_reported(to
     del old["timed_calls"], old["sites"][0]["memory"]
     for one in (old, written([])):
         lines, saved = told(one)
-        assert lines == ["  time saved: not measured", "    driver calls: 1 allocations and 0 frees made, 199 avoided",
+        assert lines == ["  time saved: not measured", "    driver calls: 1 allocation and 0 frees made, 199 avoided",
                          "    99 allocations avoided: not measured, since none of the calls made was timed",
                          "    100 frees avoided: not measured, since the run made none"]
         assert all(saved[call][f"{memory}_ns"] == 0 for call in saved for memory in ("device", "host", "managed"))
@@ -189,7 +189,7 @@ def test_without_timed_calls_the_time_is_not_measured_and_counts_are_reported(to
 def test_what_was_measured_is_told_apart_from_what_was_not(told):
     lines, _ = told(written([cost("allocation", 1000000, 1000000)], driver_frees=30))
     assert lines == ["  time saved: at least 99.0 ms; frees are not in it",
-                     "    driver calls: 1 allocations and 30 frees made, 169 avoided",
+                     "    driver calls: 1 allocation and 30 frees made, 169 avoided",
                      "    99 allocations avoided: at least 99.0 ms, judging by 2 that were made",
                      "    70 frees avoided: not measured, since the frees made may have waited for the device"]
 
@@ -216,7 +216,7 @@ def test_blocks_that_share_pages_are_priced_at_the_least_of_all_these(told, call
 def test_a_run_that_avoids_nothing_saves_nothing(told):
     lines, _ = told(written([cost("allocation", 1000)], hits=0, frees=0))
     assert lines == ["  time saved: none, since no driver call was avoided",
-                     "    driver calls: 1 allocations and 0 frees made, 0 avoided"]
+                     "    driver calls: 1 allocation and 0 frees made, 0 avoided"]
 
 
 def test_a_price_is_never_that_of_a_larger_block(told):

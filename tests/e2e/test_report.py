@@ -238,7 +238,7 @@ def test_leaks_are_reported_and_can_be_the_exit_code(record):
     leaking = record(PROGRAMS / "devices", "leaking", SIMCUDA_DEVICES="2")
     clean = record(PROGRAMS / "driver_linked", "clean")
     done = report("--leaks", "--leak-exit-code=7", leaking, clean, code=7)
-    assert "1 blocks, 5.0 KiB, were not freed at exit" in done.stdout
+    assert "1 block, 5.0 KiB, was not freed at exit" in done.stdout
     assert "devices" in done.stdout.splitlines()[-1]
     assert report("--leaks", "--leak-exit-code=7", clean).stdout == "everything was freed\n"
     assert "from 1 to 125" in report("--leak-exit-code=0", clean, code=2).stderr
