@@ -40,21 +40,41 @@ static const char *placeholder(const struct option_info *info) {
     return *info->words ? info->words : "VALUE";
 }
 
+static bool fits(const char *name, const char *words) {
+    enum { LINE = 79, BEFORE = sizeof "      --=" - 1 };
+    return BEFORE + strlen(name) + strlen(words) < LINE;
+}
+
 __attribute__((constructor)) static void fill(void) {
     struct argp_option *row = rows, *all = all_rows;
     for (size_t i = 0; i < option_count && i < ROWS_MAX; i++) {
         char *to = names[i];
         for (const char *from = option_table[i].name + strlen("POOLCUDA_"); *from; from++)
             *to++ = (char)(*from == '_' ? '-' : tolower((unsigned char)*from));
-        *all++ = (struct argp_option){names[i], FIRST_KEY + (int)i,   placeholder(&option_table[i]),
-                                      0,        option_table[i].help, 1};
+        *all++ = (struct argp_option){.name = names[i],
+                                      .key = FIRST_KEY + (int)i,
+                                      .arg = placeholder(&option_table[i]),
+                                      .doc = option_table[i].help,
+                                      .group = 1};
         if (!is_for_library(option_table[i].name))
             *row++ = all[-1];
     }
 }
 
+/* Words that do not fit into a line with their option are for completions and man pages; argp would
+ * break that line at odd places. help() has them. */
+static void shorten(struct argp_option *row) {
+    for (; row->name; row++)
+        if (!fits(row->name, row->arg))
+            row->arg = "WORD";
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     char option[NAME_MAX_LENGTH + 2];
+    if (key == ARGP_KEY_INIT) {
+        shorten(rows);
+        shorten(all_rows);
+    }
     if (key < FIRST_KEY || key >= FIRST_KEY + (int)option_count)
         return ARGP_ERR_UNKNOWN;
     snprintf(option, sizeof option, "--%s", names[key - FIRST_KEY]);
@@ -66,8 +86,28 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
 }
 
-const struct argp option_args = {.options = rows, .parser = parse};
-const struct argp option_args_all = {.options = all_rows, .parser = parse};
+/* Puts words that stand in no placeholder before the option's text. */
+static char *help(int key, const char *text, void *input) {
+    char *longer = NULL;
+    size_t size;
+    (void)input;
+    if (key < FIRST_KEY || key >= FIRST_KEY + (int)option_count)
+        return (char *)text;
+    const char *words = placeholder(&option_table[key - FIRST_KEY]);
+    if (fits(names[key - FIRST_KEY], words))
+        return (char *)text;
+    FILE *out = open_memstream(&longer, &size);
+    if (!out)
+        return (char *)text;
+    for (; *words; words++)
+        fputs(*words == '|' ? ", " : (char[]){*words, '\0'}, out);
+    fprintf(out, ": %s", text);
+    fclose(out);
+    return longer;
+}
+
+const struct argp option_args = {.options = rows, .parser = parse, .help_filter = help};
+const struct argp option_args_all = {.options = all_rows, .parser = parse, .help_filter = help};
 
 /* The line's end says what the library would do instead; a command does nothing. */
 static void say(const char *line) {

@@ -50,6 +50,16 @@ def test_an_unknown_command_and_none_at_all():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_help_fits_into_a_terminal_of_eighty_columns(command):
+    assert [line for line in told(command).splitlines() if len(line) > 79] == []
+
+
+def test_help_lists_words_that_fit_into_no_line_with_their_option():
+    for command in ("run", "replay", "tune"):
+        assert re.search(r"--preset=WORD +default, futhark, pyopencl, ", re.sub(r"\s+", " ", told(command)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_that_no_command_has(command):
     assert "--no-such-option" in refused(command, "--no-such-option")
 
