@@ -253,7 +253,7 @@ static enum found read_header(struct reader *reader) {
     char skipped;
     enum found found = take(reader, &header, sizeof header);
     if (found == ENDED) {
-        reader_fail(reader, "a recording of %llu bytes, expected a header of %zu",
+        reader_fail(reader, "a recording that ends at byte %llu, expected a header of %zu bytes",
                     (unsigned long long)reader->position, sizeof header);
         return BAD;
     }

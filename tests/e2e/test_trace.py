@@ -213,7 +213,7 @@ def test_a_killed_program_loses_at_most_the_last_buffer(trace):
         trace.write_bytes(data[:size])
         done = subprocess.run([COMMAND, "replay", trace], capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr == f"poolcuda replay: {trace}: offset 0: a recording of {size} bytes, expected a header of 64\n"
+        assert done.stderr == f"poolcuda replay: {trace}: offset 0: a recording that ends at byte {size}, expected a header of 64 bytes\n"
     trace.write_bytes(data)
     for words in (["replay", trace], ["tune", trace], ["convert", trace, "-"]):
         done = subprocess.run([COMMAND, *words], capture_output=True, text=True, check=False)

@@ -559,7 +559,7 @@ static void every_beginning_of_a_recording_is_a_recording(void **state) {
             struct trace *trace = read_bytes(packed.data, packed.size);
             if (size < sizeof(struct record_header)) {
                 assert_null(trace);
-                assert_non_null(strstr(said, " bytes, expected a header of 64"));
+                assert_non_null(strstr(said, ", expected a header of 64 bytes"));
                 continue;
             }
             assert_string_equal(said, "");
