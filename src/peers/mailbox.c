@@ -16,6 +16,10 @@ _Atomic uint32_t mailbox_done;
 
 static struct stats_mailbox *box; /* NULL: closed */
 static atomic_flag busy = ATOMIC_FLAG_INIT;
+/* Where the thread that is busy has taken its request from. NULL: the mailbox has been closed
+ * since: a signal's handler has forked in the midst of an answer, which goes on in the child. The
+ * request is the parent's to answer. */
+static struct stats_mailbox *taken;
 
 /* A claim: the number of a request, and behind it the millisecond until which it holds, 0: none. */
 static uint64_t claim_of(uint32_t serial, uint32_t until) {
@@ -106,26 +110,28 @@ void mailbox_close(void) {
     mailbox_posted = &none;
     atomic_store(&mailbox_done, 0);
     atomic_flag_clear(&busy);
-    box = NULL;
+    taken = box = NULL;
 }
 
 bool mailbox_take(struct mailbox_request *request) {
-    if (!box || !mailbox_waits() || atomic_flag_test_and_set(&busy))
+    struct stats_mailbox *from = box;
+    if (!from || !mailbox_waits() || atomic_flag_test_and_set(&busy))
         return false;
+    taken = from;
     if (!mailbox_waits()) { /* another thread has answered meanwhile */
         atomic_flag_clear(&busy);
         return false;
     }
-    request->serial = atomic_load(&box->posted);
-    uint32_t kind = atomic_load(&box->kind);
+    request->serial = atomic_load(&from->posted);
+    uint32_t kind = atomic_load(&from->kind);
     request->kind = (enum mailbox_kind)kind;
-    request->device = atomic_load(&box->device);
-    request->bytes = atomic_load(&box->bytes);
-    request->until_ns = atomic_load(&box->until_ns);
-    read_text(request->text, box->text);
-    atomic_store(&box->begun, begun_of(request->serial)); /* before the seal is looked at */
-    uint64_t claim = atomic_load(&box->claim);
-    bool sound = atomic_load(&box->seal) == seal_of(request) &&
+    request->device = atomic_load(&from->device);
+    request->bytes = atomic_load(&from->bytes);
+    request->until_ns = atomic_load(&from->until_ns);
+    read_text(request->text, from->text);
+    atomic_store(&from->begun, begun_of(request->serial)); /* before the seal is looked at */
+    uint64_t claim = atomic_load(&from->claim);
+    bool sound = atomic_load(&from->seal) == seal_of(request) &&
                  serial_of(claim) == request->serial && until_of(claim) && kind < MAILBOX_KINDS &&
                  !request->text[sizeof request->text - 1] && request->device >= -1;
     request->kind = sound ? (enum mailbox_kind)kind : MAILBOX_NOTHING;
@@ -137,9 +143,12 @@ void mailbox_answer(const struct mailbox_request *request, uint64_t released, co
     char answer[PAGE_REQUEST] = "";
     size_t length = strlen(text);
     memcpy(answer, text, length < sizeof answer ? length : sizeof answer - 1);
-    write_text(box->answer, answer);
-    atomic_store(&box->released, released);
-    atomic_store(&box->answered, request->serial);
+    struct stats_mailbox *to = taken;
+    if (!to)
+        return;
+    write_text(to->answer, answer);
+    atomic_store(&to->released, released);
+    atomic_store(&to->answered, request->serial);
     atomic_store(&mailbox_done, request->serial);
     atomic_flag_clear(&busy);
 }
@@ -149,7 +158,10 @@ void mailbox_refuse(const struct mailbox_request *request) {
 }
 
 void mailbox_postpone(void) {
-    atomic_store(&box->begun, 0);
+    struct stats_mailbox *to = taken;
+    if (!to)
+        return;
+    atomic_store(&to->begun, 0);
     atomic_flag_clear(&busy);
 }
 

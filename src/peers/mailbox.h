@@ -64,6 +64,7 @@ static inline bool mailbox_waits(void) {
 }
 
 void mailbox_open(struct stats_mailbox *box);
+/* In a forked child. What has been taken is the parent's: to answer it does nothing. */
 void mailbox_close(void);
 
 /* Copies the request that waits. False: there is none, or another thread is at it. If true it must

@@ -392,6 +392,28 @@ static void a_page_that_ends_answers(void **state) {
     assert_int_not_equal(strlen(reply.text), 0);
 }
 
+/* As in a child that a signal's handler forks in the midst of an answer. */
+static void what_is_taken_when_the_mailbox_closes_is_not_answered(void **state) {
+    (void)state;
+    struct mailbox_request sent = trim(1), got;
+    struct mailbox_reply reply;
+    post(&sent);
+    assert_true(mailbox_take(&got));
+    mailbox_close();
+    mailbox_answer(&got, 5, "from the child");
+    mailbox_postpone();
+    mailbox_refuse(&got);
+    assert_false(is_answered(&sent, &reply));
+    assert_int_equal(mailbox_leave(&page->mailbox, &sent), MAILBOX_BEGUN);
+    assert_false(mailbox_waits());
+    mailbox_open(&page->mailbox);
+    sent = trim(2);
+    post(&sent);
+    assert_true(mailbox_take(&got));
+    mailbox_answer(&got, 2, "");
+    assert_true(is_answered(&sent, &reply));
+}
+
 int main(void) {
 #define PAGE(name) cmocka_unit_test_setup_teardown(name, open_page, close_page)
     const struct CMUnitTest tests[] = {
@@ -410,6 +432,7 @@ int main(void) {
         PAGE(who_leaves_learns_whether_its_request_was_begun),
         PAGE(what_is_withdrawn_is_not_carried_out),
         PAGE(a_page_that_ends_answers),
+        PAGE(what_is_taken_when_the_mailbox_closes_is_not_answered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
