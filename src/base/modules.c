@@ -1,6 +1,7 @@
 #include "base/modules.h"
 
-#include <signal.h>
+#include "base/signals.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
@@ -11,26 +12,14 @@
  * a fault may look while its thread does. */
 pthread_mutex_t modules_iterating = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-/* The kernel's set of signals. Called as a system call: each function of libc's that the library
- * uses is looked up at the start of every program. */
-#define ONE_SIGNAL(number) (UINT64_C(1) << ((number)-1))
-
-static void set_signals(int how, const uint64_t *set, uint64_t *before) {
-    syscall(SYS_rt_sigprocmask, how, set, before, sizeof *set);
-}
-
 /* A signal's handler may fork, and its child would find the loader's lock taken for good: so it
  * runs afterwards. A fault's cannot. */
 void modules_iterate(int (*visit)(struct dl_phdr_info *info, size_t size, void *data), void *data) {
-    static const uint64_t no_faults =
-        ~(ONE_SIGNAL(SIGSEGV) | ONE_SIGNAL(SIGBUS) | ONE_SIGNAL(SIGILL) | ONE_SIGNAL(SIGFPE) |
-          ONE_SIGNAL(SIGTRAP) | ONE_SIGNAL(SIGSYS));
-    uint64_t before = 0;
-    set_signals(SIG_BLOCK, &no_faults, &before);
+    uint64_t before = signals_hold();
     pthread_mutex_lock(&modules_iterating);
     dl_iterate_phdr(visit, data);
     pthread_mutex_unlock(&modules_iterating);
-    set_signals(SIG_SETMASK, &before, NULL);
+    signals_let_come(before);
 }
 
 void modules_iterating_anew(void) {

@@ -8,6 +8,7 @@
 #include "base/modules.h"
 #include "base/output_file.h"
 #include "base/raw_files.h"
+#include "base/signals.h"
 #include "counters/own_page.h"
 #include "counters/stats.h"
 #include "site_tag.h"
@@ -44,7 +45,12 @@ struct described {
     } modules[MODULES];
 };
 
-/* Guards all below. Taken under any other lock, and none is taken under it. */
+/* Guards all below. Taken under any other lock, and none is taken under it.
+ *
+ * A signal's handler may fork in the midst of any function here, which goes on in the child: it has
+ * to find the table there, and no file. What it leaves behind open_file clears away. So as not to
+ * write to what the child has opened by then, signals are held off from the look at `file` to the
+ * end of the write. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* LOCK_RECORDER */
 
 /* Invariant: the file holds whole records up to `length`, and its own position is there; buffer[0,
@@ -82,8 +88,9 @@ static bool may_write(size_t size) {
     return is_ours() && (recorder.stream || raw_may_be_as_long(recorder.length + size));
 }
 
-/* Appends the bytes. A part that was written is taken back, so that the file stays whole. */
-static bool append(const void *bytes, size_t size) {
+/* Appends the bytes. A part that was written is taken back, so that the file stays whole. Signals
+ * are held off. */
+static bool append_undisturbed(const void *bytes, size_t size) {
     errno = EFBIG;
     if (!may_write(size))
         return false;
@@ -95,6 +102,15 @@ static bool append(const void *bytes, size_t size) {
         ftruncate(recorder.file, (off_t)recorder.length) < 0)
         recorder.failed = true; /* the next write would fail anyway */
     return false;
+}
+
+static bool append(const void *bytes, size_t size) {
+    uint64_t before = signals_hold();
+    bool appended = append_undisturbed(bytes, size);
+    int error = errno;
+    signals_let_come(before);
+    errno = error;
+    return appended;
 }
 
 static void note_lost(uint64_t events) {
@@ -295,33 +311,41 @@ static bool write_header(void) {
     return append(&header, sizeof header) && append(line->text, used) && append(zeros, fill);
 }
 
-static void let_go(void) {
+static void leave_file(void) {
     atomic_store(&recorder_on, false);
     if (is_ours())
         close(recorder.file);
+    recorder.file = -1;
+}
+
+static void let_go(void) {
+    leave_file();
     if (recorder.described)
         munmap(recorder.described, sizeof *recorder.described);
     memset(&recorder, 0, sizeof recorder);
     recorder.file = -1;
 }
 
-/* Lock held. */
-static void open_file(void) {
-    lock_check_held(LOCK_RECORDER);
+/* The table, empty: in a child it lies where the parent's does. NULL: there is no memory for it. */
+static struct described *make_table(struct described *inherited) {
+    void *table =
+        mmap(inherited, sizeof *inherited, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (inherited ? MAP_FIXED : 0), -1, 0);
+    return table == MAP_FAILED ? NULL : table;
+}
+
+/* Begins a recording. Signals are held off. */
+static void begin(const char *path_pattern, void (*say)(const char *line)) {
     char path[OUTPUT_PATH_SIZE];
     int saved = errno;
-    const char *path_pattern = recorder.awaited;
-    void (*say)(const char *line) = recorder.say;
-    recorder.awaited = NULL;
+    struct described *inherited = recorder.described;
+    memset(&recorder, 0, sizeof recorder);
+    recorder.described = inherited;
     recorder.file = output_file_create(path_pattern, path, &recorder.stream);
     recorder.known = output_file_know(recorder.file);
-    void *described = recorder.file < 0
-                          ? MAP_FAILED
-                          : mmap(NULL, sizeof *recorder.described, PROT_READ | PROT_WRITE,
-                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    recorder.described = described == MAP_FAILED ? NULL : described;
+    bool made = recorder.file >= 0 && (recorder.described = make_table(inherited));
     recorder.start_ns = clock_ns(CLOCK_MONOTONIC);
-    if (recorder.described && write_header()) {
+    if (made && write_header()) {
         stats_trace(path);
         errno = saved;
         return;
@@ -335,6 +359,15 @@ static void open_file(void) {
     let_go();
     say(line);
     errno = saved;
+}
+
+/* Lock held. */
+static void open_file(void) {
+    lock_check_held(LOCK_RECORDER);
+    uint64_t before = signals_hold();
+    if (recorder.awaited) /* else it was the parent's to open */
+        begin(recorder.awaited, recorder.say);
+    signals_let_come(before);
 }
 
 void recorder_open(const char *path_pattern, void (*say)(const char *line)) {
@@ -374,16 +407,20 @@ bool recorder_is_at_rest(int (*try_lock)(pthread_mutex_t *)) {
 void recorder_finish(void) {
     if (!recorder_active())
         return;
+    uint64_t before = signals_hold();
     lock_take(&lock, LOCK_RECORDER);
     write_buffer();
     if (!write_end() && take_back_last())
         write_end();
     let_go();
     lock_drop(&lock, LOCK_RECORDER);
+    signals_let_come(before);
 }
 
-/* The file's position is shared with the parent: nothing may be written. */
+/* The file's position is shared with the parent: nothing may be written. The table stays, for the
+ * call that a handler has forked in. */
 void recorder_forget_after_fork(void) {
-    let_go();
+    leave_file();
+    recorder.awaited = NULL;
     lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have had it */
 }

@@ -5,7 +5,8 @@
  * what a killed program loses is at most that much, and what a slow one loses is nothing. The file
  * is written, not mapped: whoever shortens it or fills its disk cannot hurt the program. After the
  * first failure nothing is written any more, and events are only counted. Memory: the buffer and,
- * while a file is open, a table of at most 1 MiB; later sites are recorded as unknown.
+ * while a file is open, a table of at most 1 MiB, which a forked child keeps; later sites are
+ * recorded as unknown.
  *
  * Thread-safe. Makes no CUDA call and allocates nothing on the heap. */
 #ifndef POOLCUDA_TRACE_RECORDER_H

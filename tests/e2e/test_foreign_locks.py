@@ -53,6 +53,12 @@ def test_a_call_that_a_handler_forks_in_goes_on_in_the_child(both, preset, mode)
     assert native.out == "60 children\n"
 
 
+@pytest.mark.parametrize("options", [{"POOLCUDA_TRACE": "/dev/null"}, {"POOLCUDA_SITE_DEPTH": "4"}, {"POOLCUDA_LOG": "stderr"}], ids=str)
+def test_so_it_does_while_recording_and_reporting(run, options, tmp_path):
+    result = run([PROGRAMS / "forks_in_handler", "200"], env={"POOLCUDA_STATS_FILE": str(tmp_path / "%p"), **options})
+    assert (result.code, result.out) == (0, "200 children\n"), result.err
+
+
 def test_a_handler_that_forks_in_the_midst_of_a_walk_through_the_modules_leaves_the_child_the_loader(both):
     native, _ = both([PROGRAMS / "forks_in_handler", "60"], before=[PROGRAMS / "libsignalled_walk.so"])
     assert native.out == "60 children\n"

@@ -174,6 +174,16 @@ def test_a_child_records_nothing_into_its_parents_file(run, trace):
     assert [file.name for file in trace.parent.glob("trace*")] == ["trace"]
 
 
+def test_a_call_that_a_handler_forks_in_goes_on_in_the_child_which_has_a_file_of_its_own(run, trace):
+    result = run([PROGRAMS / "forks_in_handler", "100"], env={"POOLCUDA_TRACE": str(trace)})
+    assert (result.out, result.code) == ("100 children\n", 0), result.err
+    assert "cannot be written" not in result.err
+    allocations, frees, never_freed = Recording(trace).check()
+    assert allocations == frees > 0 and never_freed == []
+    children = [Recording(file, cut_off=True) for file in trace.parent.glob("trace.*")]
+    assert len({child.process for child in children}) == len(children)
+
+
 @pytest.mark.parametrize("pattern, names", [
     ("trace.%p", lambda process, trace: f"trace.{process}"),
     ("trace", lambda process, trace: "trace" if process == Recording(trace).process else "trace.1")],

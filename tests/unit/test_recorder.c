@@ -16,11 +16,24 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { SITES = 8192 }; /* the recorder's table */
 
 static char folder[] = "/tmp/test_recorder.XXXXXX", path[64];
+
+/* What a signal's handler does while an event is about to be given its time; NULL: nothing. */
+static void (*interrupt)(void);
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    void (*handler)(void) = interrupt;
+    interrupt = NULL;
+    if (handler)
+        handler();
+    return (int)syscall(SYS_clock_gettime, clock, now);
+}
 
 static void refuse(const char *line) {
     fail_msg("%s", line);
@@ -194,6 +207,37 @@ static void what_comes_after_the_end_leaves_the_figures_alone(void **state) {
     trace_free(trace);
 }
 
+/* As in a child that a signal's handler forks in the midst of an event. */
+static void
+an_event_that_a_fork_interrupts_ends_in_the_child_and_is_not_recorded_there(void **state) {
+    (void)state;
+    char of_child[80];
+    snprintf(of_child, sizeof of_child, "%s.child", path);
+    for (uintptr_t i = 1; i <= 10; i++) {
+        struct call_site site = site_at(16 * i);
+        recorder_alloc(i, 1, &site, 0, 0);
+    }
+    struct call_site known = site_at(32);
+    interrupt = recorder_forget_after_fork;
+    recorder_alloc(100, 1, &known, 0, 0);
+    assert_null(interrupt);
+    assert_false(recorder_active());
+    recorder_open(of_child, refuse);
+    for (uintptr_t i = 1; i <= 3; i++) {
+        struct call_site site = site_at(16 * i);
+        recorder_alloc(i, i, &site, 0, 0);
+    }
+    assert_int_equal(recorder_free(1, 0), 3);
+    recorder_finish();
+    struct trace *trace = trace_read(of_child, refuse);
+    assert_non_null(trace);
+    assert_false(trace->cut_off);
+    assert_int_equal(trace->event_count, 4);
+    assert_string_equal(trace->sites[trace->events[1].site].name, "(unknown)+0x20");
+    trace_free(trace);
+    unlink(of_child);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_goes_in_comes_out, start, end),
@@ -204,6 +248,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(later_sites_than_the_table_holds_are_unknown, start, end),
         cmocka_unit_test_setup_teardown(what_comes_after_the_end_leaves_the_figures_alone, start,
                                         end),
+        cmocka_unit_test_setup_teardown(
+            an_event_that_a_fork_interrupts_ends_in_the_child_and_is_not_recorded_there, start,
+            end),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
