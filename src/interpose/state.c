@@ -5,6 +5,7 @@
 #include "base/futex.h"
 #include "base/modules.h"
 #include "base/output_file.h"
+#include "base/segment.h"
 #include "counters/page_file.h"
 #include "counters/stats.h"
 #include "interpose/bypass.h"
@@ -130,6 +131,7 @@ bool state_forget_after_fork(void) {
     loader_lock = start_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     modules_iterating_anew();
     recorder_forget_after_fork();
+    segment_forget_after_fork();
     if (inherited) {
         pool_leave_after_fork(inherited, &changed);
         changed_settings = ~0U;

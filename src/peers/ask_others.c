@@ -25,6 +25,11 @@ struct silent {
 static struct silent silent[MOST_SILENT];
 static atomic_flag silent_in_use = ATOMIC_FLAG_INIT;
 
+/* How often this process and its parents have been forked. A signal's handler may fork in the midst
+ * of a call, which goes on in the child: it finds zeros in the place of the others' pages, and asks
+ * no more. */
+static atomic_uint forks;
+
 /* Invariant: the page is joined while the process is asked; once `posted` the mailbox may be ours.
  * ending: it has answered that it comes to its end, and gives what it has to the driver. */
 struct asked {
@@ -43,6 +48,7 @@ struct asking {
     size_t released;
     bool ended; /* one of those has, while it was asked */
     bool freed; /* one may have released memory of which this call has no figure */
+    unsigned forks;
 };
 
 static uint64_t life_of(const struct stats_head *head) {
@@ -204,7 +210,8 @@ static void ask(struct pool *pool, struct asking *asking, size_t bytes, uint64_t
         asked[i].request.until_ns = until_ns;
     for (unsigned step = 0; asking->waiting && asking->released < bytes && !asking->ended; step++) {
         pursue_all(asking, step % STEPS_ALIVE != STEPS_ALIVE - 1);
-        if (clock_ns(CLOCK_MONOTONIC) >= until_ns || pool_is_capturing(pool))
+        if (clock_ns(CLOCK_MONOTONIC) >= until_ns || pool_is_capturing(pool) ||
+            atomic_load(&forks) != asking->forks)
             break;
         steer_look(pool, false);
         if (asking->waiting && !asking->ended)
@@ -231,6 +238,7 @@ enum pool_help ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], siz
         return POOL_HELP_NONE;
     asking->count = asking->released = 0;
     asking->ended = asking->freed = false;
+    asking->forks = atomic_load(&forks);
     find(uuid, bytes, asking);
     ask(pool, asking, bytes, until_ns);
     enum pool_help help = asking->ended                       ? POOL_HELP_COMES
@@ -241,6 +249,7 @@ enum pool_help ask_others(struct pool *pool, const uint8_t uuid[STATS_UUID], siz
 }
 
 void ask_forget_after_fork(void) {
+    atomic_fetch_add(&forks, 1);
     memset(silent, 0, sizeof silent);
     atomic_flag_clear(&silent_in_use);
 }

@@ -130,6 +130,17 @@ def test_a_process_that_ends_while_it_is_asked_gives_all_that_it_had(gpu, how):
     guard.wait_for(is_served, "the allocation is served though nobody has answered")
 
 
+def test_an_allocation_that_a_handler_forks_in_while_others_are_asked_goes_on_in_the_child(gpu, run):
+    """Each program asks once, and waits for one that does not answer."""
+    with Program(**gpu) as asked:
+        assert asked.do(f"alloc 0 {BIG}") == asked.do("free 0") == 0
+        asked.process.send_signal(signal.SIGSTOP)
+        for _ in range(6):
+            done = run([PROGRAMS / "forks_in_handler", "1", str(BIG), "90000"], env={**gpu, "POOLCUDA_STATS": "1"})
+            assert (done.out, done.code) == ("1 children\n", 0), done.err
+        asked.process.send_signal(signal.SIGCONT)
+
+
 def test_an_asker_that_is_stopped_while_it_asks_bars_no_other(gpu):
     with Program(**gpu) as asked, Program(**gpu) as stopped, Program(**gpu) as program:
         assert asked.do(f"alloc 0 {BIG}") == 0

@@ -1,5 +1,6 @@
-/* forks_in_handler FORKS: a signal's handler forks in the midst of allocations and frees, which go
- * on in the child. Each signal comes after another while, so that the forks are in many places. */
+/* forks_in_handler FORKS [BYTES MICROSECONDS]: a signal's handler forks in the midst of allocations
+ * and frees, which go on in the child. Each signal comes after another while, so that the forks are
+ * in many places: after so many microseconds at most. */
 #include "driver/cuda_api.h"
 #include "program.h"
 
@@ -10,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WENT_ON = 7, LEAST_NS = 20 * 1000, MOST_NS = 60 * 1000 };
+enum { WENT_ON = 7, LEAST_NS = 20 * 1000 };
 
 static volatile sig_atomic_t awaited, went_on, is_child;
 
@@ -28,8 +29,10 @@ static void fork_here(int number) {
 }
 
 int main(int argc, char **argv) {
-    REQUIRE(argc == 2);
-    int forks = atoi(argv[1]);
+    REQUIRE(argc == 2 || argc == 4);
+    int forks = atoi(argv[1]), most_ns = argc == 4 ? 1000 * atoi(argv[3]) : 60 * 1000;
+    size_t bytes = argc == 4 ? (size_t)atol(argv[2]) : 0;
+    srand((unsigned)getpid());
     CUcontext primary;
     CUdeviceptr pointer;
     timer_t timer;
@@ -41,11 +44,12 @@ int main(int argc, char **argv) {
     REQUIRE(signal(SIGALRM, fork_here) != SIG_ERR);
     REQUIRE(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
     for (int fork = 0; fork < forks && !is_child; fork++) {
-        struct itimerspec once = {.it_value.tv_nsec = LEAST_NS + rand() % (MOST_NS - LEAST_NS)};
+        struct itimerspec once = {.it_value.tv_nsec = LEAST_NS + rand() % (most_ns - LEAST_NS)};
         awaited = 1;
         REQUIRE(timer_settime(timer, 0, &once, NULL) == 0);
         for (unsigned i = 0; awaited; i++)
-            if (cuMemAlloc_v2(&pointer, (size_t)4096 * (1 + i % 50)) == CUDA_SUCCESS)
+            if (cuMemAlloc_v2(&pointer, bytes ? bytes : (size_t)4096 * (1 + i % 50)) ==
+                CUDA_SUCCESS)
                 cuMemFree_v2(pointer);
     }
     if (is_child)

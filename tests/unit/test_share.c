@@ -12,6 +12,7 @@
 // clang-format on
 
 #include "base/lock.h"
+#include "base/segment.h"
 #include "counters/own_page.h"
 #include "counters/page.h"
 #include "peers/own_open.h"
@@ -25,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/shm.h>
@@ -102,6 +104,39 @@ static void the_page_tells_of_this_process_until_it_ends(void **state) {
     stats_finish(STATS_NONE);
     assert_false(exists());
     stats_add(STATS_malloc_calls, 1); /* other threads may still count */
+}
+
+static void what_a_thread_has_joined_is_zeros_in_its_child(void **state) {
+    (void)state;
+    enum { MORE = 300, SIZE = 4096 }; /* than can be joined at a time */
+    int number, status;
+    unsigned char *made = segment_make(SIZE, &number), *joined[MORE];
+    assert_non_null(made);
+    made[0] = 77;
+    for (int round = 0; round < 2; round++) {
+        int count = 0;
+        while (count < MORE && (joined[count] = segment_join(number, SIZE, true, geteuid())))
+            count++;
+        assert_in_range(count, 100, MORE - 1);
+        assert_int_equal(joined[count - 1][0], 77);
+        pid_t child = fork();
+        if (child == 0) {
+            segment_forget_after_fork();
+            for (int i = 0; i < count; i++) {
+                if (joined[i][0]++)
+                    _exit(1);
+                segment_leave(joined[i], SIZE);
+            }
+            joined[0] = segment_join(number, SIZE, true, geteuid());
+            _exit(joined[0] && joined[0][0] == 77 ? 7 : 2);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+        for (int i = 0; i < count; i++)
+            segment_leave(joined[i], SIZE);
+    }
+    segment_let_end(number);
+    munmap(made, SIZE);
 }
 
 static void a_page_is_stale_once_its_process_is_another(void **state) {
@@ -377,6 +412,7 @@ int main(void) {
 #define FRESH(name) cmocka_unit_test_setup_teardown(name, fresh, end)
     const struct CMUnitTest tests[] = {
         FRESH(the_page_tells_of_this_process_until_it_ends),
+        FRESH(what_a_thread_has_joined_is_zeros_in_its_child),
         FRESH(a_page_is_stale_once_its_process_is_another),
         FRESH(a_zombie_has_ended),
         FRESH(a_folder_that_is_not_the_users_alone_is_not_used),
