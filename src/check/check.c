@@ -45,6 +45,11 @@ void check_destroy(struct check *check) {
     free(check);
 }
 
+void check_leave_after_fork(struct check *check) {
+    if (check)
+        check->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
 /* --- allocations --- */
 
 /* Memory of `bytes` with a zone on both sides, in units in which the driver aligns. */

@@ -35,6 +35,10 @@ struct check *check_create(const struct check_config *config, struct pool *pool,
 /* Frees the records; makes no CUDA call. For tests. */
 void check_destroy(struct check *check);
 
+/* In a forked child's handler: another thread may have had the lock, and a call that a signal's
+ * handler has forked in goes on in the child. Makes no call of malloc's. */
+void check_leave_after_fork(struct check *check);
+
 /* cuMemAlloc_v2 and cuMemAllocPitch_v2 on behalf of `site`. */
 CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
                       const struct call_site *site);

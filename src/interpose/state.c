@@ -138,7 +138,7 @@ bool state_forget_after_fork(void) {
         left = inherited;
     }
     publish(NULL);
-    atomic_store(&state_the_check, NULL);
+    check_leave_after_fork(atomic_exchange(&state_the_check, NULL));
     if (atomic_load(&phase) == PHASE_READY) {
         stats_forget_after_fork();
         ask_forget_after_fork();

@@ -8,8 +8,10 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct driver driver;
@@ -563,6 +565,42 @@ static void another_threads_free_holds_work_up_once_and_not_for_ever(void **stat
     expect(NULL);
 }
 
+static void *hold_lock(void *held) {
+    check_lock(check);
+    atomic_store((atomic_bool *)held, true);
+    while (atomic_load((atomic_bool *)held))
+        futex_pause();
+    check_unlock(check);
+    return NULL;
+}
+
+/* As one that a signal's handler has forked in the midst of a call: it goes on there. */
+static void a_child_has_the_lock_that_another_thread_had_at_the_fork(void **state) {
+    (void)state;
+    enum { WENT_ON = 7, MOST_SECONDS = 30 };
+    atomic_bool held = false;
+    CUdeviceptr block = alloc(100), base;
+    pthread_t thread;
+    size_t bytes;
+    int status;
+    pthread_create(&thread, NULL, hold_lock, &held);
+    while (!atomic_load(&held))
+        futex_pause();
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(MOST_SECONDS);
+        check_leave_after_fork(check);
+        bool live = check_find(check, block, &base, &bytes) == POOL_POINTER_LIVE;
+        _exit(live && bytes == 100 ? WENT_ON : 1);
+    }
+    atomic_store(&held, false);
+    pthread_join(thread, NULL);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), WENT_ON);
+    assert_ok(release(block));
+}
+
 static void rows_grow_with_the_largest_task_up_to_a_limit(void **state) {
     (void)state;
     assert_int_equal(check_kernel_rows(0), 1);
@@ -597,6 +635,7 @@ int main(void) {
         TEST_DEFERRING(a_write_behind_a_free_that_waits_for_nothing_is_found),
         TEST_DEFERRING(a_write_behind_another_threads_free_is_found),
         TEST_DEFERRING(another_threads_free_holds_work_up_once_and_not_for_ever),
+        TEST(a_child_has_the_lock_that_another_thread_had_at_the_fork),
         cmocka_unit_test(rows_grow_with_the_largest_task_up_to_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
