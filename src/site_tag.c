@@ -1,5 +1,7 @@
 #include "site_tag.h"
 
+#include "base/text_hash.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
@@ -43,13 +45,6 @@ static size_t clean(char *to, const char *from) {
     return length;
 }
 
-static uint32_t hash_text(const char *text) {
-    uint64_t hash = 1;
-    while (*text)
-        hash = (hash ^ (unsigned char)*text++) * 0x9e3779b97f4a7c15u;
-    return (uint32_t)(hash >> 32);
-}
-
 /* Makes a new copy, which is in no slot yet, and returns its number; 0 if the table is full. */
 static uint16_t copy(const char *text) {
     unsigned index = atomic_load(&used);
@@ -64,7 +59,7 @@ static uint16_t copy(const char *text) {
 /* Returns the number of the text's one copy, 0 if there is no room for it. */
 static uint16_t intern(const char *text) {
     uint16_t made = 0;
-    for (uint32_t i = hash_text(text);; i++) { /* half of the slots stay empty */
+    for (uint32_t i = (uint32_t)(text_hash(text) >> 32);; i++) { /* half of the slots stay empty */
         _Atomic uint16_t *slot = &slots[i % SLOTS];
         uint16_t number = atomic_load_explicit(slot, memory_order_acquire);
         if (!number && !made)

@@ -1,3 +1,4 @@
+// clang-format off
 /* The library's locks and the order in which one thread may take them: only ever one of a higher
  * rank than it holds. None is held across a call of the driver or a look-up through the loader:
  * both take locks of their own, under which other threads may be waiting for ours.
@@ -9,19 +10,18 @@
  *
  * A comment at a function tells what its callers do about the lock, in one of these wordings:
  *   Lock held.        The caller has it. "on entry, not on return": the function gives it back.
- *                     "on entry and return, not in between": what was read before may be stale
- * after. Lock not held.    The caller has none of these locks. Cache locked.     The caller has the
- * lock of `cache`, or the pool's, and so all caches' locks. Lock not needed.  An exception in a
- * group that says otherwise. "All below: lock held." speaks of the rest of the file, as far as the
- * next group or part of it. "Lock" is the folder's own: the pool's in src/pool, src/keep and
- * src/sources, the check's in src/check, LOCK_ORDER in src/order; elsewhere the comment names it by
- * its rank, "LOCK_LOADER held." Such a function asserts it in its first statement, by
- * lock_check_held, lock_check_none or cache_check_locked; tests/unit/lock_rules.py compares the
- * two, and sees that a function takes a lock once and gives it back once, at one level.
- *
+ *                     "on entry and return, not in between": what was read before may be stale.
+ *   Lock not held.    The caller has none of these locks.
+ *   Cache locked.     The caller has the lock of `cache`, or the pool's, and so all caches' locks.
+ *   Lock not needed.  An exception in a group that says otherwise.
+ * "All below: lock held." speaks of the rest of the file, as far as the next group or part of it.
+ * "Lock" is the folder's own: the pool's in src/pool, src/keep and src/sources, the check's in
+ * src/check, LOCK_ORDER in src/order; elsewhere its rank names it: "LOCK_LOADER held." A function
+ * asserts it in its first statement, by lock_check_held, lock_check_none or cache_check_locked;
+ * tests/unit/lock_rules.py compares the two, and sees one taking and one giving back, at one level.
  * With POOLCUDA_CHECK_LOCKS (test builds, and -Dcheck_locks=true) a false assertion and a breach of
  * either rule by a lock of these ranks end the process; without it they are no code at all. */
-#ifndef POOLCUDA_BASE_LOCK_H
+#ifndef POOLCUDA_BASE_LOCK_H // clang-format on
 #define POOLCUDA_BASE_LOCK_H
 
 #include <pthread.h>

@@ -401,8 +401,9 @@ bool output_file_write(int file, const void *bytes, size_t size) {
     const uint64_t answers = bit_of(SIGPIPE) | bit_of(SIGXFSZ);
     const struct timespec now = {0, 0};
     uint64_t before = 0, pending = 0;
-    if (is_programs_own(file) || is_signal(file)) {
-        errno = is_signal(file) ? EPIPE : EBADF;
+    bool signals = is_signal(file);
+    if (signals || is_programs_own(file)) {
+        errno = signals ? EPIPE : EBADF;
         return false;
     }
     syscall(SYS_rt_sigprocmask, SIG_BLOCK, &answers, &before, sizeof answers);

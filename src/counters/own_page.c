@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Counts until stats_open, and without memory for a own_page; they are reported nowhere. */
+/* Counts until stats_open, and without memory for an own page; they are reported nowhere. */
 static _Atomic uint64_t early[STATS_COUNTERS];
 static struct stats_shard early_shards[STATS_SHARDS];
 struct stats_device own_early_device;

@@ -19,11 +19,11 @@
  *   - A fence that another thread records for such a free, as it pays or submits. The bits of the
  *     free leave the word after the table is emptied, so whoever finds them gone finds the table
  *     empty. The work of a stub that looked before may still not have reached the driver: its
- * stream stays busy, as only the noting thread itself, which is in no stub meanwhile, takes such a
- * note back (find_targets in owed.c). So the next fence covers it.
+ *     stream stays busy, as only the noting thread itself, which is in no stub meanwhile, takes
+ *     such a note back (find_targets in owed.c). So the next fence covers it.
  *   - The end of a stream, the beginning of a context: the word need not change. The table is empty
- *     before the call returns that has brought it about; a call of the driver that began before is
- * in no order with it natively either.
+ *     before the call returns that has brought it about; a call of the driver that began before
+ *     is in no order with it natively either.
  *   - A second thread that submits. It is not the noting one, so it asks, and is noticed before its
  *     call goes on. Nobody owes from then on.
  *   - A capture. While one is under way order_submits would only note the stream, which it is; and

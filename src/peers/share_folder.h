@@ -4,7 +4,7 @@
  * stats page as it was when it was made. The page itself is the memory whose number stands there
  * (segment.h). Where another pid namespace that shares /dev/shm has taken the name, it is
  * PID-NAMESPACE. Nothing in it is trusted: another user may have made the folder first, and other
- * programs of this user may write what they like. No lock, no heap. */
+ * programs of this user may write what they like. No lock; a head is read into the heap. */
 #ifndef POOLCUDA_PEERS_SHARE_FOLDER_H
 #define POOLCUDA_PEERS_SHARE_FOLDER_H
 

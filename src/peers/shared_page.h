@@ -2,8 +2,8 @@
  * (segment.h), whose number stands in a file of share_folder.h's folder, as long as the process
  * lasts. Nobody maps the file, and none stays open: whatever becomes of it, the page is there.
  * Everything that fails means only that the page is not shared. */
-#ifndef POOLCUDA_OBSERVE_SHARE_H
-#define POOLCUDA_OBSERVE_SHARE_H
+#ifndef POOLCUDA_PEERS_SHARED_PAGE_H
+#define POOLCUDA_PEERS_SHARED_PAGE_H
 
 #include <stdbool.h>
 

@@ -9,6 +9,7 @@
 #include "base/output_file.h"
 #include "base/raw_files.h"
 #include "base/signals.h"
+#include "base/text_hash.h"
 #include "counters/own_page.h"
 #include "counters/stats.h"
 #include "site_tag.h"
@@ -143,13 +144,6 @@ static void *room(size_t size) {
     return place;
 }
 
-static uint64_t hash_text(const char *text) {
-    uint64_t hash = 1;
-    while (*text)
-        hash = (hash ^ (unsigned char)*text++) * 0x9e3779b97f4a7c15u;
-    return hash;
-}
-
 static size_t padded(size_t size) {
     return (size + 7) & ~(size_t)7;
 }
@@ -159,7 +153,7 @@ static size_t padded(size_t size) {
 static uint32_t module_number(const struct module *module) {
     lock_check_held(LOCK_RECORDER);
     struct described *described = recorder.described;
-    uint64_t path = hash_text(module->path);
+    uint64_t path = text_hash(module->path);
     for (uint32_t i = 0; i < recorder.module_count; i++)
         if (described->modules[i].base == module->base && described->modules[i].path == path)
             return i + 1;
