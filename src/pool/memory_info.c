@@ -20,7 +20,7 @@ void memory_refresh(struct pool *pool, const struct device *device) {
     }
 }
 
-/* Of the current context's device. */
+/* The current context's device is meant. */
 static void refresh(struct pool *pool) {
     CUdevice ordinal;
     if (!pool->source->refresh || pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
