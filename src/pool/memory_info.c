@@ -20,15 +20,14 @@ void memory_refresh(struct pool *pool, const struct device *device) {
     }
 }
 
-/* The current context's device is meant. */
+/* The current context is learnt if it is new: what is kept of contexts that have ended is freed in
+ * it. */
 static void refresh(struct pool *pool) {
-    CUdevice ordinal;
-    if (!pool->source->refresh || pool->driver->ctx_get_device(&ordinal) != CUDA_SUCCESS)
+    if (!pool->source->refresh)
         return;
-    pool_lock(pool);
-    const struct device *device = context_find_device(pool, ordinal);
-    if (device)
-        memory_refresh(pool, device);
+    const struct context *context = context_lock_current(pool, &kind_device);
+    if (context)
+        memory_refresh(pool, context->device);
     pool_unlock(pool);
 }
 
