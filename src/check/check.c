@@ -152,7 +152,8 @@ CUresult check_malloc(struct check *check, CUdeviceptr *pointer, size_t bytes,
         free(block);
     }
     CUresult result = allocate(check, &(struct wish){.pointer = pointer, .bytes = bytes}, site);
-    return result == CUDA_SUCCESS ? hand_out_unchecked(check, *pointer, bytes) : result;
+    bool given = result == CUDA_SUCCESS && pointer;
+    return given ? hand_out_unchecked(check, *pointer, bytes) : result;
 }
 
 /* Zones are of whole rows, so that all rows begin where the driver has them begin. How long a row
@@ -178,7 +179,8 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
     wish.pointer = pointer;
     wish.height = height;
     CUresult result = allocate(check, &wish, site);
-    return result == CUDA_SUCCESS ? hand_out_unchecked(check, *pointer, *pitch * height) : result;
+    bool given = result == CUDA_SUCCESS && pointer && pitch;
+    return given ? hand_out_unchecked(check, *pointer, *pitch * height) : result;
 }
 
 /* --- frees --- */
