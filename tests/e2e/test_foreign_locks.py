@@ -77,7 +77,7 @@ def test_a_constructor_may_wait_for_a_thread_that_allocates(both, host, plugin, 
     assert native.out == "constructed\ndone\n"
 
 
-@pytest.mark.parametrize("options", [{"POOLCUDA_STATS": "1"}, {"POOLCUDA_STATS": "json"}, {"POOLCUDA_TRACE": "%p.trace"}], ids=str)
-def test_a_handler_may_exit_in_the_midst_of_a_call(both, options):
-    native, _ = both(PROGRAMS / "exits_in_handler", env=options)
+@pytest.mark.parametrize("option, value", [("STATS", "1"), ("STATS", "json"), ("TRACE", "{}/%p.trace")])
+def test_a_handler_may_exit_in_the_midst_of_a_call(both, option, value, tmp_path):
+    native, _ = both(PROGRAMS / "exits_in_handler", env={f"POOLCUDA_{option}": value.format(tmp_path)})
     assert native.out == "24 of 24 processes have ended\n"
