@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/raw_files.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -391,14 +392,10 @@ static bool is_signal(int file) {
     return shut_in && (file < 0 || file >= WATCHED || !(safe >> file & 1));
 }
 
-static uint64_t bit_of(int signal) {
-    return (uint64_t)1 << (signal - 1);
-}
-
 /* The kernel has 64 signals. Two of them answer a write: one that nobody reads, and one beyond the
  * limit for files. */
 bool output_file_write(int file, const void *bytes, size_t size) {
-    const uint64_t answers = bit_of(SIGPIPE) | bit_of(SIGXFSZ);
+    const uint64_t answers = SIGNALS_ONE(SIGPIPE) | SIGNALS_ONE(SIGXFSZ);
     const struct timespec now = {0, 0};
     uint64_t before = 0, pending = 0;
     bool signals = is_signal(file);
@@ -411,10 +408,12 @@ bool output_file_write(int file, const void *bytes, size_t size) {
         syscall(SYS_rt_sigpending, &pending, sizeof pending);
     bool done = write_all(file, bytes, size);
     int error = errno;
-    uint64_t answer = error == EPIPE ? bit_of(SIGPIPE) : error == EFBIG ? bit_of(SIGXFSZ) : 0;
+    uint64_t answer = error == EPIPE   ? SIGNALS_ONE(SIGPIPE)
+                      : error == EFBIG ? SIGNALS_ONE(SIGXFSZ)
+                                       : 0;
     if (!done && answer && !(pending & answer))
         syscall(SYS_rt_sigtimedwait, &answer, NULL, &now, sizeof answer);
-    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+    signals_let_come(before);
     errno = error;
     return done;
 }

@@ -64,12 +64,14 @@ void cache_lock_at_last(struct pool *pool, struct cache *cache) {
                               memory_order_relaxed);
 }
 
+/* Each cache's lock is taken once and given back: one that this very thread has, below a signal's
+ * handler, cannot be had. */
 bool pool_is_at_rest(struct pool *pool, int (*try_lock)(pthread_mutex_t *)) {
     if (try_lock(&pool->lock))
         return false;
     int i = 0;
-    while (i < pool->active_count && !atomic_load(&pool->active[i]->lock))
-        i++;
+    for (; i < pool->active_count && cache_lock(pool->active[i]); i++)
+        cache_unlock(pool->active[i]);
     bool rests = i == pool->active_count;
     pthread_mutex_unlock(&pool->lock);
     return rests;

@@ -251,14 +251,15 @@ void fence_drain_own(struct pool *pool, struct context *context) {
     }
 }
 
-/* A context with something unfenced, but for those. NULL: there is none. Lock held. */
-static struct context *next_unfenced(const struct pool *pool, const struct context *const *but,
+/* A context with something unfenced that is none of the visited ones. NULL: there is none. Lock
+ * held. */
+static struct context *next_unfenced(const struct pool *pool, const struct context *const *visited,
                                      int count) {
     lock_check_held(LOCK_POOL);
     struct context *context;
     LIST_FOREACH (context, &pool->contexts, link) {
         int i = 0;
-        while (i < count && but[i] != context)
+        while (i < count && visited[i] != context)
             i++;
         if (i == count && !context->broken && !LIST_EMPTY(&context->unfenced))
             return context;
@@ -266,22 +267,20 @@ static struct context *next_unfenced(const struct pool *pool, const struct conte
     return NULL;
 }
 
-/* Fences what has been freed in any context. Others may end meanwhile, and the list is another one
- * then. False: not all of it, which is fenced later and then with more than is needed. Lock held on
- * entry and return, not in between. */
+/* Fences what has been freed in any context so far, each context once: others free on meanwhile.
+ * Some may end, and the list is another one then. False: not all of it, which is fenced later and
+ * then with more than is needed. Lock held on entry and return, not in between. */
 static bool fence_all_unfenced(struct pool *pool) {
     lock_check_held(LOCK_POOL);
-    enum { MOST_FAILED = 8 }; /* and each may be freed in anew while others are fenced */
-    const struct context *failed[MOST_FAILED];
+    const struct context *visited[MAX_TARGETS];
     struct context *context;
+    bool all = true;
     int count = 0;
-    for (int i = 0; i < 4 * MAX_TARGETS && count < MOST_FAILED; i++) {
-        if (!(context = next_unfenced(pool, failed, count)))
-            break;
-        if (!fence_unfenced(pool, context) && !context->ended)
-            failed[count++] = context;
+    while (count < MAX_TARGETS && (context = next_unfenced(pool, visited, count))) {
+        visited[count++] = context;
+        all = (fence_unfenced(pool, context) || context->ended) && all;
     }
-    return !count;
+    return all;
 }
 
 /* Whether one of the fences up to that number is being recorded. Lock held. */

@@ -318,7 +318,7 @@ BY_POINTER static CUresult obtain(struct pool *pool, const struct request *reque
         result = CUDA_ERROR_NOT_SUPPORTED;
     if (result == CUDA_SUCCESS)
         result = obtain_from_pool(pool, request, &async, obtained);
-    /* A handle is invalid once the context has ended: the driver's answer is another. */
+    /* Own handles are invalid once the context has ended: cuMemAlloc has its own answer to that. */
     if (result == CUDA_ERROR_NOT_SUPPORTED || result == CUDA_ERROR_INVALID_HANDLE)
         result = source_obtain(pool, &kind_device, least, obtained);
     if (inside)

@@ -275,9 +275,9 @@ bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum 
  */
 void pool_note_error(struct pool *pool, CUresult error);
 
-/* Whether no thread is inside the pool, not counting those that are in the driver: one that a
- * signal's handler has interrupted there, and that goes on in the handler, could wait for itself
- * only. try_lock: pthread_mutex_trylock. */
+/* Whether the pool's lock and all caches' can be had. For a signal's handler, which may have
+ * interrupted its own thread with one of them: it would wait for itself. try_lock:
+ * pthread_mutex_trylock. */
 bool pool_is_at_rest(struct pool *pool, int (*try_lock)(pthread_mutex_t *));
 
 /* For the report at the end: the last sample of each device, and how the idle memory of all
@@ -427,7 +427,7 @@ void pool_capture_named(struct pool *pool, CUstream stream);
 /* One has begun there that the stream may not tell of when asked. */
 void pool_capture_unseen(struct pool *pool, CUstream stream);
 void pool_capture_ended_in(struct pool *pool, CUstream stream);
-/* The driver ends it not, as the current context has been destroyed. */
+/* The driver has refused to end it, as the current context has been destroyed. */
 void pool_capture_end_refused(struct pool *pool, CUstream stream);
 /* Streams may have gone that nobody has named: no captured stream is asked any more. */
 void pool_captured_streams_lost(struct pool *pool);
