@@ -335,16 +335,30 @@ struct green {
     CUdevice device;           /* -1: it does not say */
 };
 
-/* Asks in the green context, which is current: what is allocated there is the primary one's. */
-static void ask_primary(struct pool *pool, struct green *green) {
+/* The context of what is allocated now, on a full device of host memory. NULL: that fails. */
+static CUcontext ask_owner(const struct driver *driver) {
+    CUcontext owner = NULL;
     CUdeviceptr probe;
-    if (pool_driver_waits(pool) || !pool->driver->pointer_get_attribute || !pool_gate_enter(pool))
-        return;
-    if (pool->driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
-        pool->driver->pointer_get_attribute(&green->primary, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
-        pool->driver->mem_free(probe);
+    void *host;
+    if (driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
+        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
+        driver->mem_free(probe);
+    } else if (driver->mem_host_alloc && driver->mem_host_alloc(&host, 1, 0) == CUDA_SUCCESS) {
+        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)host);
+        driver->mem_free_host(host);
     }
-    pool_gate_leave(pool);
+    return owner;
+}
+
+/* Asks in the green context, which is current: what is allocated there is the primary one's. In
+ * relaxed mode that disturbs no capture; drivers with green contexts have that mode. */
+static void ask_primary(struct pool *pool, struct green *green) {
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!pool->driver->pointer_get_attribute)
+        return;
+    gate_exchange_capture_mode(pool, &mode);
+    green->primary = ask_owner(pool->driver);
+    gate_exchange_capture_mode(pool, &mode);
     if (green->primary == green->handle)
         green->primary = NULL;
     if (green->primary)
@@ -387,7 +401,6 @@ static void move_to_primary(struct pool *pool, struct context *context, const st
     context->created = false;
 }
 
-/* Blocks that are the driver's own allocations are left to it, as at the end of any context. */
 CUdevice pool_green_ending(struct pool *pool, CUcontext handle) {
     struct green green = {.handle = handle, .device = -1};
     ask_green(pool, &green);

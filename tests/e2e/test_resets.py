@@ -128,7 +128,7 @@ def test_captures_that_end_with_their_context_keep_the_pool_out_of_use_no_longer
     assert int(re.search(r"of which (\d+) from idle memory", done.stats)[1]) >= 99
 
 
-@pytest.mark.parametrize("case", ["last", "current", "beside"])
+@pytest.mark.parametrize("case", ["last", "current", "beside", "captured", "full"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
 def test_green_contexts_that_are_destroyed_leave_their_blocks_to_the_primary_context(run, preset, mode, case):

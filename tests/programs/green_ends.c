@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -77,6 +78,47 @@ static void current(void) {
     printf("%zu bytes are lost\n", lost());
 }
 
+/* Where nothing can be allocated, or a stream is captured meanwhile, blocks are kept as well. */
+static void hindered(bool full) {
+    CUcontext primary, owner;
+    CUgreenCtx green;
+    CUgraph graph;
+    CUstream stream;
+    CUdeviceptr block, filling[64];
+    size_t bytes, count = 0;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    CHECK(cuCtxSetCurrent(make_green(&green)));
+    CHECK(cuMemAlloc_v2(&block, LARGE));
+    CHECK(cuCtxSetCurrent(primary));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    for (bytes = (size_t)1 << 40; full && bytes >= 512; bytes /= 2)
+        while (count < 64 && cuMemAlloc_v2(&filling[count], bytes) == CUDA_SUCCESS)
+            count++;
+    if (!full)
+        CHECK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
+    TELL(cuGreenCtxDestroy(green));
+    if (!full)
+        CHECK(cuStreamEndCapture(stream, &graph));
+    TELL(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, block));
+    TELL(cuPointerGetAttribute(&bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE, block));
+    printf("%zu bytes of %s\n", bytes, owner == primary ? "the primary context" : "another");
+    TELL(cuMemsetD8_v2(block, 1, LARGE));
+    TELL(cuMemFree_v2(block));
+    while (count)
+        CHECK(cuMemFree_v2(filling[--count]));
+    CHECK(cuStreamDestroy_v2(stream));
+    CHECK(cuDevicePrimaryCtxRelease_v2(0));
+    printf("%zu bytes are lost\n", lost());
+}
+
+static void captured(void) {
+    hindered(false);
+}
+
+static void full(void) {
+    hindered(true);
+}
+
 enum { ENDS = 30, THREADS = 4, BLOCKS = 16, PAUSE_NS = 1500000 };
 
 struct worker {
@@ -143,9 +185,8 @@ static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"last", last},
-    {"current", current},
-    {"beside", beside},
+    {"last", last},         {"current", current}, {"beside", beside},
+    {"captured", captured}, {"full", full},
 };
 
 int main(int argc, char **argv) {
