@@ -335,30 +335,9 @@ struct green {
     CUdevice device;           /* -1: it does not say */
 };
 
-/* The context of what is allocated now, on a full device of host memory. NULL: that fails. */
-static CUcontext ask_owner(const struct driver *driver) {
-    CUcontext owner = NULL;
-    CUdeviceptr probe;
-    void *host;
-    if (driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
-        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
-        driver->mem_free(probe);
-    } else if (driver->mem_host_alloc && driver->mem_host_alloc(&host, 1, 0) == CUDA_SUCCESS) {
-        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)host);
-        driver->mem_free_host(host);
-    }
-    return owner;
-}
-
-/* Asks in the green context, which is current: what is allocated there is the primary one's. In
- * relaxed mode that disturbs no capture; drivers with green contexts have that mode. */
+/* Asks in the green context, which is current: what is allocated there is the primary one's. */
 static void ask_primary(struct pool *pool, struct green *green) {
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (!pool->driver->pointer_get_attribute)
-        return;
-    gate_exchange_capture_mode(pool, &mode);
-    green->primary = ask_owner(pool->driver);
-    gate_exchange_capture_mode(pool, &mode);
+    green->primary = context_ask_owner(pool, green->handle);
     if (green->primary == green->handle)
         green->primary = NULL;
     if (green->primary)

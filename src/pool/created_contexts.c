@@ -1,5 +1,7 @@
-/* Contexts that the program has made itself, as it makes and ends them. */
+/* Contexts that the program has made itself, as it makes and ends them; and whose memory they use.
+ */
 #include "pool/internal.h"
+#include "pool/ledger.h"
 
 #include "thread_marks.h"
 
@@ -38,4 +40,52 @@ void context_forget_created(struct pool *pool, CUcontext handle) {
 void context_forget_all_created(struct pool *pool) {
     while (pool->created)
         context_forget_created(pool, pool->created->handle);
+}
+
+/* One of the context's blocks of device memory. 0: it has none. Lock not held. */
+static CUdeviceptr any_block(struct pool *pool, CUcontext handle) {
+    lock_check_none();
+    const struct pool_block *block;
+    struct ledger_place place = {0};
+    CUdeviceptr pointer = 0;
+    pool_lock(pool);
+    while (!pointer && (block = ledger_next(pool, &place)))
+        if (block->context->handle == handle && block->context->kind.memory == POOL_DEVICE)
+            pointer = block->pointer;
+    pool_unlock(pool);
+    return pointer;
+}
+
+/* The context of what is allocated now, on a full device of host memory. NULL: that fails. Both
+ * frees wait for the work there. */
+static CUcontext probe_owner(const struct driver *driver) {
+    CUcontext owner = NULL;
+    CUdeviceptr probe;
+    void *host;
+    if (driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
+        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
+        driver->mem_free(probe);
+    } else if (driver->mem_host_alloc && driver->mem_host_alloc(&host, 1, 0) == CUDA_SUCCESS) {
+        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)host);
+        driver->mem_free_host(host);
+    }
+    return owner;
+}
+
+CUcontext context_ask_owner(struct pool *pool, CUcontext handle) {
+    lock_check_none();
+    const struct driver *driver = pool->driver;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUcontext owner = NULL;
+    CUdeviceptr block = driver->pointer_get_attribute ? any_block(pool, handle) : 0;
+    if (!block)
+        return NULL; /* there is nothing to keep */
+    if (driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, block) != CUDA_SUCCESS)
+        owner = NULL;
+    if (owner || pool_driver_waits(pool))
+        return owner;
+    gate_exchange_capture_mode(pool, &mode); /* no capture is disturbed */
+    owner = probe_owner(driver);
+    gate_exchange_capture_mode(pool, &mode);
+    return owner;
 }

@@ -119,6 +119,34 @@ static void full(void) {
     hindered(true);
 }
 
+static atomic_bool destroyed;
+
+static void wait_for_end(void *data) {
+    (void)data;
+    while (!destroyed)
+        nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
+/* The primary context works until the green one has been destroyed. */
+static void busy(void) {
+    CUcontext primary;
+    CUgreenCtx green;
+    CUstream stream;
+    CUdeviceptr block;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    CHECK(cuCtxSetCurrent(make_green(&green)));
+    CHECK(cuMemAlloc_v2(&block, LARGE));
+    CHECK(cuCtxSetCurrent(primary));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuLaunchHostFunc(stream, wait_for_end, NULL));
+    TELL(cuGreenCtxDestroy(green));
+    destroyed = true;
+    TELL(cuMemFree_v2(block));
+    CHECK(cuStreamDestroy_v2(stream));
+    CHECK(cuDevicePrimaryCtxRelease_v2(0));
+    printf("%zu bytes are lost\n", lost());
+}
+
 enum { ENDS = 30, THREADS = 4, BLOCKS = 16, PAUSE_NS = 1500000 };
 
 struct worker {
@@ -186,7 +214,7 @@ static const struct {
     void (*run)(void);
 } cases[] = {
     {"last", last},         {"current", current}, {"beside", beside},
-    {"captured", captured}, {"full", full},
+    {"captured", captured}, {"full", full},       {"busy", busy},
 };
 
 int main(int argc, char **argv) {
