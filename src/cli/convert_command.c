@@ -1,8 +1,8 @@
 /* poolcuda convert: writes a trace of any known format as CSV. */
 #include "cli/commands.h"
 #include "cli/gzip.h"
+#include "cli/kept_file.h"
 #include "cli/output.h"
-#include "cli/run_file.h"
 #include "cli/usage.h"
 #include "report/emitter.h"
 #include "trace/trace.h"
@@ -102,7 +102,7 @@ int command_convert(int argc, char **argv) {
     size_t size = 0;
     argp_parse(&convert_argp, argc, argv, 0, NULL, files);
     if (output_is_input(files[1], files[0], error) ||
-        (!output_is_standard(files[1]) && run_file_is_lost(files[1], error, sizeof error))) {
+        (!output_is_standard(files[1]) && kept_file_is_lost(files[1], error, sizeof error))) {
         say(error);
         return EXIT_USAGE;
     }

@@ -1,6 +1,6 @@
 #include "cli/plot_canvas.h"
 
-#include "cli/run_file.h"
+#include "cli/kept_file.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ bool plot_takes_a_place(const char *base, const char *input, char error[OUTPUT_E
     for (size_t i = 0; !taken && i < DRAWINGS; i++)
         taken = output_is_input(paths.of[i], input, error) ||
                 output_is_output(paths.of[i], "-", error) ||
-                run_file_is_lost(paths.of[i], error, OUTPUT_ERROR);
+                kept_file_is_lost(paths.of[i], error, OUTPUT_ERROR);
     return taken;
 }
 

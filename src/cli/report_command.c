@@ -1,5 +1,6 @@
 /* poolcuda report: tells what programs did by the files that they left, each or all in one. */
 #include "cli/commands.h"
+#include "cli/kept_file.h"
 #include "cli/leaks.h"
 #include "cli/merge.h"
 #include "cli/output.h"
@@ -489,7 +490,7 @@ static bool outputs_possible(struct session *session) {
     for (int i = 0; i < VIEW_COUNT; i++) {
         /* `--html a.json b.json` names a.json as the file to write, which few mean. */
         if (session->views[i] && !output_is_standard(session->views[i]) &&
-            run_file_is_lost(session->views[i], error, sizeof error)) {
+            kept_file_is_lost(session->views[i], error, sizeof error)) {
             say(error);
             exit(EXIT_USAGE);
         }

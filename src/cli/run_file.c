@@ -485,19 +485,3 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
     fclose(file);
     return kind == RUN_FILE_OTHER && is_ours(head, length) ? RUN_FILE_DAMAGED : kind;
 }
-
-bool run_file_is_lost(const char *path, char *error, size_t error_size) {
-    struct stat status;
-    struct stats_page *page = NULL;
-    char clean[512];
-    if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
-        return false;
-    enum run_file_kind kind = run_file_read(path, &page, error, error_size);
-    stats_page_destroy(page);
-    if (kind == RUN_FILE_OTHER || kind == RUN_FILE_UNOPENED)
-        return false;
-    snprintf(error, error_size,
-             "%s: a report itself, expected the name of another file; it was not overwritten",
-             emitter_clean(clean, sizeof clean, path));
-    return true;
-}

@@ -25,8 +25,4 @@ enum run_file_kind run_file_read(const char *path, struct stats_page **page, cha
 bool run_file_read_list(const char *path, void (*take)(struct stats_page *page, void *state),
                         void *state, char *error, size_t error_size);
 
-/* Whether a report would be lost if a command wrote its output to `path`, with a line in error: bad
- * usage, to be asked before the work. */
-bool run_file_is_lost(const char *path, char *error, size_t error_size);
-
 #endif

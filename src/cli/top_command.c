@@ -1,8 +1,8 @@
 /* poolcuda top: the pooled programs that run just now. */
 #include "cli/commands.h"
+#include "cli/kept_file.h"
 #include "cli/live_rows.h"
 #include "cli/output.h"
-#include "cli/run_file.h"
 #include "cli/standard_output.h"
 #include "cli/top_screen.h"
 #include "cli/usage.h"
@@ -204,7 +204,7 @@ int command_top(int argc, char **argv) {
     char error[OUTPUT_ERROR];
     argp_parse(&top_argp, argc, argv, 0, NULL, &arguments);
     if (arguments.metrics && !output_is_standard(arguments.metrics) &&
-        run_file_is_lost(arguments.metrics, error, sizeof error)) {
+        kept_file_is_lost(arguments.metrics, error, sizeof error)) {
         fprintf(stderr, "poolcuda top: %s\n", error);
         return EXIT_USAGE;
     }

@@ -1,6 +1,7 @@
 """What the command line names is never damaged: regular files are replaced as a whole or stay as they were, and everything
 else is written to as it is."""
 
+import gzip
 import os
 import pathlib
 import re
@@ -14,7 +15,7 @@ import threading
 
 import guard
 import pytest
-from conftest import COMMAND, ROOT
+from conftest import COMMAND, DRIVER, LIBRARY, ROOT, RUNTIME, SAMPLES
 from steered import NEEDS_MOUNT
 from writers import CLEAN, TRACE, VIEWS, WRITERS, fixture_stats, names, poolcuda, words_of  # noqa: F401  pylint: disable=unused-import
 
@@ -130,6 +131,29 @@ def test_a_report_is_never_overwritten(writer, linked, stats, tmp_path):
     assert done.stderr == (f"poolcuda {writer.split()[0]}: {out}: a report itself, expected the name of another file; "
                            "it was not overwritten\n")
     assert report.read_bytes() == before
+
+
+@pytest.fixture(scope="module", name="recorded")
+def fixture_recorded(tmp_path_factory):
+    """A trace that a program's run has left."""
+    path = tmp_path_factory.mktemp("trace") / "varying.trace"
+    guard.run([SAMPLES / "varying"], capture_output=True, check=True, env={
+        **CLEAN, "LD_LIBRARY_PATH": f"{DRIVER}:{RUNTIME}", "LD_PRELOAD": str(LIBRARY), "SIMCUDA_COST": "0", "POOLCUDA_TRACE": str(path)})
+    return path
+
+
+@pytest.mark.parametrize("writer", [*WRITERS, "replay"])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_recorded_trace_is_never_overwritten(writer, packed, recorded, stats, tmp_path):
+    out = tmp_path / "out.svg"
+    before = gzip.compress(recorded.read_bytes()) if packed else recorded.read_bytes()
+    out.write_bytes(before)
+    words = ["replay", TRACE, f"--sweep={tmp_path}/out"] if writer == "replay" else words_of(writer, out, stats)
+    done = poolcuda(*words)
+    assert (done.returncode, done.stdout) == (2, "") and names(tmp_path) == ["out.svg"]
+    assert done.stderr == (f"poolcuda {writer.split()[0]}: {out}: a recorded trace, expected the name of another file; "
+                           "it was not overwritten\n")
+    assert out.read_bytes() == before
 
 
 @NEEDS_MOUNT

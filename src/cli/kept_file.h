@@ -1,0 +1,12 @@
+/* Files that no command writes over: a program's run cannot be had again. */
+#ifndef POOLCUDA_CLI_KEPT_FILE_H
+#define POOLCUDA_CLI_KEPT_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Whether a report or a recorded trace would be lost if a command wrote its output to `path`, with
+ * a line in error: bad usage, to be asked before the work. */
+bool kept_file_is_lost(const char *path, char *error, size_t error_size);
+
+#endif
