@@ -29,14 +29,18 @@ static bool is_recorded_trace(const char *path) {
     return is;
 }
 
-bool kept_file_is_lost(const char *path, char *error, size_t error_size) {
+const char *kept_file_kind(const char *path) {
     struct stat status;
-    char clean[512];
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
-        return false;
-    const char *what = is_report(path)           ? "a report itself"
-                       : is_recorded_trace(path) ? "a recorded trace"
-                                                 : NULL;
+        return NULL;
+    if (is_report(path))
+        return "a report itself";
+    return is_recorded_trace(path) ? "a recorded trace" : NULL;
+}
+
+bool kept_file_is_lost(const char *path, char *error, size_t error_size) {
+    const char *what = kept_file_kind(path);
+    char clean[512];
     if (what)
         snprintf(error, error_size,
                  "%s: %s, expected the name of another file; it was not overwritten",

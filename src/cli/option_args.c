@@ -15,6 +15,7 @@ enum { FIRST_KEY = 0x1000, ROWS_MAX = 64, NAME_MAX_LENGTH = 64 };
 static struct argp_option rows[ROWS_MAX + 1], all_rows[ROWS_MAX + 1];
 static char names[ROWS_MAX][NAME_MAX_LENGTH];
 static const char *given; /* the first option of these that was typed */
+static bool typed[ROWS_MAX];
 static bool bad;
 
 /* Options that concern the preloaded library alone. */
@@ -82,6 +83,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         usage_file(argument, option, state);
     if (!given)
         given = names[key - FIRST_KEY];
+    typed[key - FIRST_KEY] = true;
     setenv(option_table[key - FIRST_KEY].name, argument, 1);
     return 0;
 }
@@ -123,6 +125,23 @@ static void say_bad_value(const char *line) {
 
 const char *option_args_given(void) {
     return given;
+}
+
+static size_t row_of(const char *variable) {
+    size_t i = 0;
+    while (i < option_count && strcmp(option_table[i].name, variable) != 0)
+        i++;
+    return i;
+}
+
+bool option_args_typed(const char *variable) {
+    size_t row = row_of(variable);
+    return row < option_count && typed[row];
+}
+
+const char *option_args_dashed(const char *variable) {
+    size_t row = row_of(variable);
+    return row < option_count ? names[row] : variable;
 }
 
 void option_args_join(char *text, size_t size) {

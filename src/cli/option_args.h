@@ -6,6 +6,7 @@
 #include "options/options.h"
 
 #include <argp.h>
+#include <stdbool.h>
 
 /* A child parser for the subcommand's argp.children. */
 extern const struct argp option_args;
@@ -25,6 +26,10 @@ void option_args_check(struct options *options);
 
 /* The first of these options that was typed, as a name without dashes; NULL: none was. */
 const char *option_args_given(void);
+
+/* Whether the option was typed, not set in the environment, and its name without dashes. */
+bool option_args_typed(const char *variable);
+const char *option_args_dashed(const char *variable);
 
 /* What is set, by arguments or in the environment: NAME=VALUE NAME=VALUE ... */
 void option_args_join(char *text, size_t size);

@@ -7,6 +7,7 @@
 #include "cli/option_args.h"
 #include "cli/preload.h"
 #include "cli/printable.h"
+#include "cli/run_outputs.h"
 #include "cli/run_stats.h"
 #include "cli/simulated.h"
 #include "cli/usage.h"
@@ -220,8 +221,10 @@ static void tell_lost(uint64_t count, const char *what, const char *variable) {
 }
 
 static void tell_nothing_pooled(const struct options *options, char *const *app) {
-    if (options->disable) {
-        fprintf(stderr, "poolcuda: pooling was off: POOLCUDA_DISABLE=1\n");
+    if (options->disable || !is_set("POOLCUDA_STATS_FILE")) {
+        fprintf(stderr, "poolcuda: %s\n",
+                options->disable ? "pooling was off: POOLCUDA_DISABLE=1"
+                                 : "figures were off: POOLCUDA_STATS=0");
         return;
     }
     char *self = next_step_self();
@@ -253,15 +256,6 @@ static bool tell_no_file(const char *path) {
     }
     free(folder);
     return fault;
-}
-
-/* Whether the program's figures went where no file is made: to a device, a pipe or a descriptor of
- * its own. */
-static bool goes_elsewhere(const char *path) {
-    struct stat status;
-    return strncmp(path, "/dev/std", 8) == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
-           strncmp(path, "/proc/", 6) == 0 ||
-           (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
 /* What is wrong with a program that could not be started: beyond the errno, where it is a folder or
@@ -305,7 +299,7 @@ static void tell_end(const struct options *options, char *const *app, bool own_p
     tell_lost(reports.lost_trace, "event", "POOLCUDA_TRACE");
     if (reports.count)
         tell_files(&reports, "figures", "report", true);
-    else if (!options->stats && (!reports.prefix || (!goes_elsewhere(reports.prefix) &&
+    else if (!options->stats && (!reports.prefix || (!run_outputs_stream(reports.prefix) &&
                                                      !tell_no_file(reports.prefix))))
         tell_nothing_pooled(options, app);
     if (traces.count)
@@ -364,8 +358,8 @@ int command_run(int argc, char **argv) {
     bool own_pattern = false;
     argp_parse(&run_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     option_args_check(&options);
-    if (!is_set("POOLCUDA_STATS_FILE") && (!options.stats || options.stats == STATS_FILE) &&
-        !options.disable) {
+    if (run_outputs_settle(&options) && !is_set("POOLCUDA_STATS_FILE") &&
+        (!options.stats || options.stats == STATS_FILE) && !options.disable) {
         char *pattern = run_stats_pattern(arguments.app[0]);
         own_pattern = pattern && strlen(pattern) < OPTION_PATH_MAX &&
                       setenv("POOLCUDA_STATS_FILE", pattern, 1) == 0;
@@ -374,6 +368,7 @@ int command_run(int argc, char **argv) {
     char *stats = fix_folder("POOLCUDA_STATS_FILE"), *trace = fix_folder("POOLCUDA_TRACE");
     fix_log("POOLCUDA_LOG");
     fix_log("POOLCUDA_CHECK_LOG");
+    run_outputs_check();
     preload();
     if (arguments.simulate)
         simulate();

@@ -1,5 +1,6 @@
 """poolcuda run: the program is pooled and otherwise as if started directly, and the next command is named."""
 
+import itertools
 import os
 import pty
 import re
@@ -252,15 +253,77 @@ def test_every_option_of_the_table_can_be_given_as_an_argument(pooled, tmp_path)
     table = subprocess.run([COMMAND, "options", "--markdown"], capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^\| `(POOLCUDA_\w+)` \| (.*?) \| ", table, re.M)
     assert len(rows) > 10
-    arguments, expected = [], []
+    together, all_expected = [], []
     for name, takes in rows:
         value = values.get(takes, re.match(r"\w+", takes).group())
-        arguments.append(f"--{name[9:].lower().replace('_', '-')}={value}")
+        value += name if takes == "a path" else ""  # a file of its own
+        argument = f"--{name[9:].lower().replace('_', '-')}={value}"
         # Files of the program's are made where poolcuda run was started.
-        expected.append(f"{name}={tmp_path}/{value}" if takes == "a path" else f"{name}={value}")
-    result = pooled(*arguments, "env")
+        expected = f"{name}={tmp_path}/{value}" if takes == "a path" else f"{name}={value}"
+        result = pooled(argument, "env")
+        assert result.returncode == 0 and expected in result.stdout.splitlines(), result.stderr
+        if name not in ("POOLCUDA_DISABLE", "POOLCUDA_STATS"):  # beside which files that are asked for are not made
+            together.append(argument)
+            all_expected.append(expected)
+    result = pooled("--disable=0", "--stats=json", *together, "env")
     assert result.returncode == 0, result.stderr
-    assert set(expected) <= set(result.stdout.splitlines())
+    assert {*all_expected, "POOLCUDA_DISABLE=0", "POOLCUDA_STATS=json"} <= set(result.stdout.splitlines())
+
+
+# What is asked for and would not come, or damage what is there.
+
+@pytest.mark.parametrize("options, variables", [(["--stats=0"], {}), ([], {"POOLCUDA_STATS": "0"}),
+                                                (["--stats=0"], {"POOLCUDA_STATS_FILE": "mine"})])
+def test_no_figures_are_made_where_none_are_wanted(pooled, tmp_path, options, variables):
+    result = pooled(*options, PROGRAM, env=variables)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "done\n", "poolcuda: figures were off: POOLCUDA_STATS=0\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_figures_that_is_typed_goes_before_the_variable_that_wants_none(pooled, tmp_path):
+    assert pooled("--stats-file=mine", PROGRAM, env={"POOLCUDA_STATS": "0"}).returncode == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("options, said", [
+    (["--stats=0", "--stats-file=F"], "--stats=0: expected without --stats-file, as it asks for no figures"),
+    *[(["--disable=1", option], f"--disable=1: expected without {option.split('=')[0]}, of which nothing comes without the pool")
+      for option in ("--trace=F", "--stats-file=F", "--log=F", "--check=1", "--check-log=F")]])
+def test_options_of_which_one_would_be_passed_over_are_bad_usage(pooled, tmp_path, options, said):
+    result = pooled(*options, "echo", "started")
+    assert (result.returncode, result.stdout, result.stderr) == (2, "", f"poolcuda run: {said}; nothing was started\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_outputs_into_one_file_are_bad_usage(pooled, tmp_path):
+    (tmp_path / "link").symlink_to("new")
+    files = ["--stats-file", "--trace", "--log", "--check-log"]
+    for other, one in itertools.combinations(files, 2):
+        for names in (("new", "new"), ("new", "./new"), ("link", "new"), ("new.%p", "new.%p")):
+            result = pooled(f"{other}={names[0]}", f"{one}={names[1]}", "echo", "started")
+            if (other, one) == ("--log", "--check-log"):
+                assert (result.returncode, result.stdout) == (0, "started\n"), "logs may share a file"
+                continue
+            assert (result.returncode, result.stdout) == (2, ""), (other, one, names)
+            assert result.stderr == (f"poolcuda run: {one}: {os.path.normpath(tmp_path)}/{names[1]}: the file of {other}, too; "
+                                     "expected one for each; nothing was started\n")
+    result = pooled("--trace=new", "echo", "started", env={"POOLCUDA_LOG": "new"})
+    assert result.returncode == 2 and result.stderr.startswith(f"poolcuda run: POOLCUDA_LOG: {tmp_path}/new: the file of --trace, too")
+    for stream in ("/dev/null", "/dev/stdout"):
+        assert pooled(f"--trace={stream}", f"--log={stream}", f"--stats-file={stream}", "echo").returncode == 0
+
+
+@pytest.mark.parametrize("log", ["--log", "--check-log", "POOLCUDA_LOG", "POOLCUDA_CHECK_LOG"])
+def test_a_log_is_appended_to_no_report_and_no_trace(pooled, tmp_path, log):
+    assert pooled("--stats-file=kept.json", "--trace=kept.trace", PROGRAM).returncode == 0
+    for name, what in (("kept.json", "a report itself"), ("kept.trace", "a recorded trace")):
+        before = (tmp_path / name).read_bytes()
+        options, variables = ([f"{log}={name}"], {}) if log.startswith("--") else ([], {log: name})
+        result = pooled(*options, "echo", "started", env=variables)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr == (f"poolcuda run: {log}: {tmp_path}/{name}: {what}, which a log would damage; "
+                                 "expected the name of another file; nothing was started\n")
+        assert (tmp_path / name).read_bytes() == before
 
 
 @pytest.mark.parametrize("arguments, env", [(["--reuse-ratio", "99"], {}), ([], {"POOLCUDA_REUSE_RATIO": "99"})])
