@@ -275,18 +275,51 @@ int output_file_create(const char *pattern, char *path, bool *stream) {
     return raw_above_standard(file);
 }
 
+static const char *behind(const char *text, const char *beginning) {
+    size_t length = strlen(beginning);
+    return strncmp(text, beginning, length) == 0 ? text + length : NULL;
+}
+
+/* Whether the text is how a report, as JSON, as text or of a running program, or a trace begins. A
+ * log begins differently. */
+static bool begins_what_is_kept(const char *text) {
+    const char *words = behind(text, "poolcuda ");
+    if (words)
+        return (*words >= '0' && *words <= '9') || behind(words, "trace\n") ||
+               behind(words, "figures of ");
+    while (*text && strchr("[{ \n", *text))
+        text++;
+    words = behind(text, "\"format\":");
+    return words && behind(words + (*words == ' '), "\"poolcuda report\"");
+}
+
+/* Whether a log would destroy the file. A pipe is not looked at: we would be its reader. */
+static bool is_kept(const char *path) {
+    char text[64] = "";
+    if (is_stream(path))
+        return false;
+    int file = raw_openat(AT_FDCWD, path, O_RDONLY | O_NOCTTY | O_CLOEXEC, 0);
+    if (file < 0)
+        return false;
+    ssize_t length = raw_read(file, text, sizeof text - 1);
+    close(file);
+    text[length > 0 ? length : 0] = '\0';
+    return begins_what_is_kept(text);
+}
+
 int output_file_append(const char *pattern, const char *option, void (*say)(const char *line)) {
     char path[OUTPUT_PATH_SIZE], line[256];
     if (strcmp(pattern, "stderr") == 0)
         return STDERR_FILENO;
     errno = ENAMETOOLONG;
-    int file = -1;
-    if (output_file_name(path, sizeof path, pattern, 0))
-        file = open_as_it_is(path, O_CREAT | O_APPEND);
+    bool named = output_file_name(path, sizeof path, pattern, 0) != 0,
+         kept = named && is_kept(path);
+    int file = named && !kept ? open_as_it_is(path, O_CREAT | O_APPEND) : -1;
     if (file >= 0)
         return file;
-    format(line, sizeof line, "poolcuda: %s=\"%.80s\": cannot be opened (%s), using standard error",
-           option, pattern, output_file_fault(errno).text);
+    format(line, sizeof line, "poolcuda: %s=\"%.80s\": cannot be %s (%s), using standard error",
+           option, pattern, kept ? "appended to" : "opened",
+           kept ? "a report or a trace" : output_file_fault(errno).text);
     say(line);
     return STDERR_FILENO;
 }

@@ -26,7 +26,8 @@ size_t output_file_name(char *path, size_t size, const char *pattern, unsigned n
 int output_file_create(const char *pattern, char *path, bool *stream);
 
 /* Opens a file, or what else there is, to append to; "stderr" is standard error. If it cannot be
- * opened, says so in one line, with the option's name, and uses standard error, too. */
+ * opened, or is a report or a trace, which would be destroyed, says so in one line, with the
+ * option's name, and uses standard error, too. */
 int output_file_append(const char *pattern, const char *option, void (*say)(const char *line));
 
 /* A descriptor that is used later, and which file it was: programs close what they do not know, and

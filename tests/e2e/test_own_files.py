@@ -29,8 +29,8 @@ NEEDED = {"POOLCUDA_STATS_FILE": {}, "POOLCUDA_TRACE": {}, "POOLCUDA_LOG": {},
 def start(option, path, command=tuple(TELLING), **options):
     """Runs the program with the file. What a blocked program would do to the test the limit on time ends."""
     variables = environment(LD_PRELOAD=str(LIBRARY), SIMCUDA_MEMORY="256M", **NEEDED[option], **{option: str(path)})
-    return guard.run([str(word) for word in command], env=variables, check=False, text=True,
-                     **{"capture_output": True, **options})
+    return guard.run([str(word) for word in command], check=False, text=True,
+                     **{"env": variables, "capture_output": True, **options})
 
 
 @pytest.fixture(scope="module", name="natively")
@@ -353,6 +353,30 @@ def test_a_log_that_takes_nothing_is_counted_and_told_where_it_can_be(option, co
     assert f"\n  {option}: {lost} of its reports could not be written\n" in shown.stdout
     done = under_run(*words, cwd=tmp_path, **{option: "full"}, **NEEDED[option])
     assert f"poolcuda: {lost} reports could not be written to the file of {option}\n" in done.stderr and done.stdout == natively.stdout
+
+
+@pytest.mark.parametrize("option", ["POOLCUDA_LOG", "POOLCUDA_CHECK_LOG"])
+def test_a_log_is_appended_to_no_report_and_no_trace(option, natively, tmp_path):
+    start("POOLCUDA_STATS_FILE", tmp_path / "json")
+    start("POOLCUDA_TRACE", tmp_path / "trace")
+    text = environment(LD_PRELOAD=str(LIBRARY), POOLCUDA_STATS="1", POOLCUDA_STATS_FILE=str(tmp_path / "text"))
+    guard.run(list(map(str, TELLING)), env=text, capture_output=True, check=False)
+    (tmp_path / "compact").write_text(json.dumps([json.loads((tmp_path / "json").read_text())]))
+    (tmp_path / "page").write_bytes(b"poolcuda figures of a running or killed program; to read them: poolcuda report\n" + bytes(100))
+    for kept in sorted(tmp_path.iterdir()):
+        before = kept.read_bytes()
+        done = start(option, kept)
+        assert (done.returncode, done.stdout) == (natively.returncode, natively.stdout)
+        assert f'poolcuda: {option}="{str(kept)[:80]}": cannot be appended to (a report or a trace), using standard error\n' in done.stderr
+        assert content_is_of(option, done.stderr.split("using standard error\n")[1].encode())
+        assert kept.read_bytes() == before, kept
+
+
+def test_a_log_by_the_name_of_the_reports_own_file_leaves_that_alone(tmp_path):
+    done = start("POOLCUDA_LOG", tmp_path / "file", env=environment(
+        LD_PRELOAD=str(LIBRARY), SIMCUDA_MEMORY="256M", POOLCUDA_LOG=str(tmp_path / "file"), POOLCUDA_STATS_FILE=str(tmp_path / "file")))
+    assert "out of memory in" in done.stderr and names(tmp_path) == ["file"]
+    assert content_is_of("POOLCUDA_STATS_FILE", (tmp_path / "file").read_bytes())
 
 
 @EACH_OPTION
