@@ -50,7 +50,7 @@ struct session {
     size_t most_sites;             /* that the text lists */
     const char *views[VIEW_COUNT]; /* the file to write each to; NULL: not asked for */
     enum view_weight weight;
-    bool weighed; /* the weight was given */
+    bool weighed, counted; /* the weight was given, the most sites were */
     const char *debug_folder;
     struct symbols *symbols;
     struct stats_names names; /* of the symbols */
@@ -323,6 +323,19 @@ static void parse_weight(struct session *session, const char *name,
     usage_error(state, "--weight=%s: expected one of %s", name, WEIGHT_WORDS);
 }
 
+/* An option whose first value would be passed over. */
+static void refuse_twice(bool before, const char *option, const struct argp_state *state) {
+    if (before)
+        usage_error(state, "%s: given twice, expected one value", option);
+}
+
+static const char *parse_folder(const char *name, const struct argp_state *state) {
+    struct stat status;
+    if (stat(name, &status) != 0 || !S_ISDIR(status.st_mode))
+        usage_error(state, "--debug-dir: \"%s\": expected the name of a folder", name);
+    return name;
+}
+
 static size_t parse_sites(const char *text, const struct argp_state *state) {
     unsigned long count;
     if (strcmp(text, "all") == 0)
@@ -330,6 +343,27 @@ static size_t parse_sites(const char *text, const struct argp_state *state) {
     if (!usage_whole_number(text, 0, ULONG_MAX, &count))
         usage_error(state, "--sites=%s: expected a number, or all", text);
     return count;
+}
+
+static void check_weight(const struct session *session, const struct argp_state *state) {
+    bool shown = !session->weighed;
+    for (int i = 0; i < VIEW_COUNT; i++)
+        shown = shown || (session->views[i] && i != VIEW_perfetto);
+    if (!shown)
+        usage_error(state, "--weight: expected beside a view that shows it, which --perfetto does "
+                           "not");
+}
+
+/* What is about the text's lists. */
+static void check_lists(const struct session *session, const struct argp_state *state) {
+    bool no_text = session->brief || session->json || session->leaks;
+    bool view = view_asked(session);
+    if (session->all && (no_text || view || session->each))
+        usage_error(state, "--all: expected without --each, --brief, --json, --leaks and views, as "
+                           "it is about the text of a sum");
+    if (session->counted && (no_text || (view && !session->each)))
+        usage_error(state, "--sites: expected without --brief, --json, --leaks and views, as it is "
+                           "about the text");
 }
 
 /* No option is passed over without a word: where two ask for different things, that is bad usage.
@@ -349,6 +383,11 @@ static void check_pairs(const struct session *session, const struct argp_state *
                     view);
     if (session->weighed && !view)
         usage_error(state, "--weight: expected beside a view, which shows it");
+    check_weight(session, state);
+    check_lists(session, state);
+    if (session->debug_folder && (session->no_symbols || session->brief))
+        usage_error(state, "--debug-dir: expected without --no-symbols and --brief, with which no "
+                           "place in code is looked up");
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -371,12 +410,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         session->all = true;
         return 0;
     case KEY_SITES:
+        refuse_twice(session->counted, "--sites", state);
         session->most_sites = parse_sites(argument, state);
+        session->counted = true;
         return 0;
     case KEY_TUNE:
         session->tune = true;
         return 0;
     case KEY_LEAK_EXIT_CODE:
+        refuse_twice(session->leak_exit_code, "--leak-exit-code", state);
         if (!usage_whole_number(argument, 1, 125, &code))
             usage_error(state, "--leak-exit-code=%s: expected a number from 1 to 125", argument);
         session->leak_exit_code = (int)code;
@@ -391,13 +433,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         usage_error(state, "no file given, expected those that POOLCUDA_STATS_FILE made");
         return 0;
     case KEY_WEIGHT:
+        refuse_twice(session->weighed, "--weight", state);
         parse_weight(session, argument, state);
         return 0;
     case KEY_NO_SYMBOLS:
         session->no_symbols = true;
         return 0;
     case KEY_DEBUG_DIR:
-        session->debug_folder = usage_file(argument, "--debug-dir", state);
+        refuse_twice(session->debug_folder, "--debug-dir", state);
+        session->debug_folder = parse_folder(argument, state);
         return 0;
     case ARGP_KEY_END:
         check_pairs(session, state);

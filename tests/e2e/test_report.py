@@ -118,12 +118,31 @@ def test_reports_one_by_one_as_json_are_a_list_that_is_read_again(record, tmp_pa
     (["--brief", "--pprof=VIEW"], "--pprof: expected without --json, --brief and --tune, as a view is written in place of the text"),
     (["--html=VIEW", "--html=OTHER"], "--html: given twice, expected one FILE"),
     (["--weight=live"], "--weight: expected beside a view, which shows it"),
+    (["--weight=live", "--perfetto=VIEW"], "--weight: expected beside a view that shows it, which --perfetto does not"),
+    *[(["--all", other], "--all: expected without --each, --brief, --json, --leaks and views, as it is about the text of a sum")
+      for other in ("--each", "--brief", "--json", "--leaks", "--html=VIEW")],
+    *[(["--sites=3", other], "--sites: expected without --brief, --json, --leaks and views, as it is about the text")
+      for other in ("--brief", "--json", "--leaks", "--html=VIEW")],
+    *[(["--debug-dir=.", other], "--debug-dir: expected without --no-symbols and --brief, with which no place in code is looked up")
+      for other in ("--no-symbols", "--brief")],
+    *[([option, option, "--html=VIEW"], f"{option.split('=')[0]}: given twice, expected one value")
+      for option in ("--sites=3", "--weight=live", "--debug-dir=.", "--leak-exit-code=3")],
+    *[([f"--debug-dir={name}"], f'--debug-dir: "{name}": expected the name of a folder') for name in ("", "nowhere", "one.json")],
 ], ids=lambda value: " ".join(value) if isinstance(value, list) else "")
 def test_options_of_which_one_would_be_passed_over_are_bad_usage(words, told, record, tmp_path):
     file = record(SAMPLES / "varying", "one.json")
     done = report(*words, file, code=2, cwd=tmp_path)
     assert done.stderr.startswith(f"poolcuda report: {told}\n") and done.stdout == ""
     assert not (tmp_path / "VIEW").exists() and not (tmp_path / "OTHER").exists()
+
+
+def test_options_that_go_together_are_all_obeyed(record, tmp_path):
+    file = record(SAMPLES / "varying", "one.json")
+    one, whole = (report("--each", f"--sites={sites}", "--html=VIEW", file, cwd=tmp_path).stdout for sites in (1, "all"))
+    assert 0 < one.count("varying.c:") < whole.count("varying.c:")
+    assert (tmp_path / "VIEW").exists()
+    assert "freed" in report("--leaks", "--no-symbols", "--flamegraph=OTHER", "--weight=live", file, cwd=tmp_path).stdout
+    assert (tmp_path / "OTHER").exists()
 
 
 def test_reports_one_by_one_and_a_view_do_not_go_into_one_output(record, tmp_path):

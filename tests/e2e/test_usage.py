@@ -137,7 +137,7 @@ def test_each_man_page_tells_of_it(page):
     ["convert", TRACE, ""], ["convert", "", "x"],
     *(["run", f"--{option}=", "true"] for option in ("trace", "stats-file", "log", "check-log"))], ids=lambda words: " ".join(map(repr, map(str, words))))
 def test_an_empty_name_is_none(words):
-    assert '"": expected the name of a file' in refused(*words)
+    assert f'"": expected the name of a {"folder" if "--debug-dir=" in words else "file"}' in refused(*words)
 
 
 @pytest.mark.parametrize("words, told", [
