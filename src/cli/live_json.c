@@ -23,7 +23,8 @@ static void emit_device(struct emitter *emitter, const struct live_device *devic
     emitter_number(emitter, "in_use_bytes", device->in_use);
     emitter_number(emitter, "idle_bytes", device->idle);
     emitter_number(emitter, "waste_bytes", device->waste);
-    emitter_number(emitter, "held_bytes", device->in_use + device->idle + device->waste);
+    emitter_number(emitter, "held_bytes",
+                   stats_sum(stats_sum(device->in_use, device->idle), device->waste));
     emitter_number(emitter, "peak_held_bytes", device->peak_held);
     emitter_number(emitter, "allocations", device->allocations);
     emitter_number(emitter, "hits", device->hits);

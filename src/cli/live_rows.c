@@ -47,7 +47,7 @@ static struct live_row make_row(const struct live_process *process,
         row.waste += device->waste;
         row.capacity += device->capacity;
     }
-    row.held = row.in_use + row.idle + row.waste;
+    row.held = stats_sum(stats_sum(row.in_use, row.idle), row.waste);
     uint64_t calls = counter(process, STATS_malloc_calls);
     if (calls)
         row.hit_rate = (double)counter(process, STATS_malloc_hits) / (double)calls;

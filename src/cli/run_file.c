@@ -217,8 +217,8 @@ static void read_device(struct reading *reading, const json_t *entry, struct sta
     const json_t *blocks = map ? array(reading, map, "blocks", STATS_EXTENTS) : NULL;
     device->capacity = number(reading, entry, "capacity_bytes");
     device->in_use = number(reading, entry, "in_use_bytes");
-    device->live = device->in_use + number(reading, entry, "waste_bytes");
-    device->held = device->live + number(reading, entry, "idle_bytes");
+    device->live = stats_sum(device->in_use, number(reading, entry, "waste_bytes"));
+    device->held = stats_sum(device->live, number(reading, entry, "idle_bytes"));
     device->peak_live = number(reading, entry, "peak_live_bytes");
     device->peak_held = number(reading, entry, "peak_held_bytes");
     device->allocations = number(reading, entry, "allocations");
@@ -300,8 +300,8 @@ static void read_site(struct reading *reading, const json_t *entry, struct stats
     site->live_blocks = number(reading, entry, "live_blocks");
     site->live_bytes = number(reading, entry, "live_bytes");
     site->peak_live_bytes = number(reading, entry, "peak_live_bytes");
-    site->held_blocks = site->live_blocks + number(reading, entry, "idle_blocks");
-    site->held_bytes = site->live_bytes + number(reading, entry, "idle_bytes");
+    site->held_blocks = stats_sum(site->live_blocks, number(reading, entry, "idle_blocks"));
+    site->held_bytes = stats_sum(site->live_bytes, number(reading, entry, "idle_bytes"));
     if (json_object_get(entry, "least_bytes"))
         stats_site_serves(site, number(reading, entry, "least_bytes"));
     if (json_object_get(entry, "memory"))

@@ -156,4 +156,10 @@ static inline uint64_t stats_rest(uint64_t all, uint64_t part) {
     return all > part ? all - part : 0;
 }
 
+/* Their sum, or the greatest number that is read again from JSON. */
+static inline uint64_t stats_sum(uint64_t one, uint64_t other) {
+    uint64_t room = stats_rest(INT64_MAX, one);
+    return other < room ? one + other : INT64_MAX;
+}
+
 #endif

@@ -135,7 +135,8 @@ void emitter_number(struct emitter *emitter, const char *key, uint64_t number) {
     if (!emitter->json)
         return;
     begin_value(emitter, key);
-    format(text, sizeof text, "%llu", (unsigned long long)number);
+    format(text, sizeof text, "%llu",
+           (unsigned long long)(number < INT64_MAX ? number : INT64_MAX));
     put(emitter, text);
 }
 

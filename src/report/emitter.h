@@ -31,6 +31,7 @@ size_t emitter_harmless(const char *text);
 /* These write JSON. key: NULL for the members of an array. */
 void emitter_open(struct emitter *emitter, const char *key, char bracket); /* '{' or '[' */
 void emitter_close(struct emitter *emitter, char bracket);                 /* '}' or ']' */
+/* No more than 2^63 - 1, the greatest that common readers of JSON take. */
 void emitter_number(struct emitter *emitter, const char *key, uint64_t number);
 void emitter_signed(struct emitter *emitter, const char *key, int64_t number);
 /* A finite number, with three digits behind the point. */

@@ -363,6 +363,7 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
                  allocations = stats_read(&device->allocations);
         uint64_t in_use = stats_read(&device->in_use), live = stats_read(&device->live);
         uint64_t waste = stats_rest(live, in_use), idle = stats_rest(device->held, live);
+        uint64_t held = stats_sum(stats_sum(in_use, waste), idle);
         uint64_t peak_held = stats_read(&device->peak_held);
         if (!capacity)
             continue;
@@ -370,7 +371,7 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
             emitter_print(emitter, "  %-5u%c %11llu %5.1f%% %10s %10s %10s %10s %10s %10s\n", i,
                           i == PAGE_DEVICES - 1 ? '+' : ' ', (unsigned long long)allocations,
                           percent(stats_read(&device->hits), allocations), human(in_use).text,
-                          human(idle).text, human(waste).text, human(in_use + idle + waste).text,
+                          human(idle).text, human(waste).text, human(held).text,
                           human(peak_held).text, human(capacity).text);
         emitter_open(emitter, NULL, '{');
         emitter_number(emitter, "device", i);
@@ -378,7 +379,7 @@ static void emit_devices(struct emitter *emitter, const struct stats_page *page)
         emitter_number(emitter, "in_use_bytes", in_use);
         emitter_number(emitter, "idle_bytes", idle);
         emitter_number(emitter, "waste_bytes", waste);
-        emitter_number(emitter, "held_bytes", in_use + idle + waste);
+        emitter_number(emitter, "held_bytes", held);
         emitter_number(emitter, "peak_live_bytes", stats_read(&device->peak_live));
         emitter_number(emitter, "peak_held_bytes", peak_held);
         emitter_number(emitter, "allocations", allocations);

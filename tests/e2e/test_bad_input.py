@@ -211,6 +211,23 @@ def test_sums_of_huge_numbers_stop_at_the_greatest_that_is_read_again(number, tm
     assert again.returncode == 0 and json.loads(again.stdout)["counters"] == json.loads(once.stdout)["counters"], again.stderr
 
 
+@pytest.mark.parametrize("number", [1 << 61, 1 << 62, (1 << 63) - 1])
+def test_figures_of_one_run_near_the_greatest_number_are_written_as_they_are_read_again(number, tmp_path, stats):
+    huge = json.loads(stats.read_text())
+    for part in (huge["counters"], *huge["devices"], *huge["sites"]):
+        part.update({name: number for name, value in part.items() if type(value) is int and name not in ("device", "id")})
+    (tmp_path / "a").write_text(json.dumps(huge))
+    once = told(tmp_path / "a", "--json")
+    assert once.returncode == 0, once.stderr
+    device = json.loads(once.stdout)["devices"][0]
+    assert device["in_use_bytes"] == number and device["held_bytes"] == min(3 * number, (1 << 63) - 1)
+    assert sum(device[name] for name in ("in_use_bytes", "idle_bytes", "waste_bytes")) == device["held_bytes"]
+    (tmp_path / "b").write_text(once.stdout)
+    again = told(tmp_path / "b", "--json")
+    assert again.returncode == 0 and json.loads(again.stdout)["devices"] == json.loads(once.stdout)["devices"], again.stderr
+    assert told(tmp_path / "b").returncode == 0
+
+
 @pytest.mark.skipif(os.geteuid() == 0 and shutil.which("setpriv") is None, reason="root reads everything: install setpriv (util-linux)")
 def test_what_cannot_be_read_in_a_folder_is_reported_too(folder, stats):
     unprivileged = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search"] \

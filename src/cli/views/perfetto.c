@@ -61,7 +61,7 @@ static void emit_device(struct emitter *emitter, const struct stats_device *devi
         emitter_number(emitter, "idle", idle);
         end_event(emitter);
         begin_counter(emitter, process, index, "held (bytes)", time);
-        emitter_number(emitter, "held", in_use + idle + waste);
+        emitter_number(emitter, "held", stats_sum(stats_sum(in_use, idle), waste));
         end_event(emitter);
         uint64_t more = stats_read(&sample->allocations) - allocations;
         uint64_t more_hits = stats_read(&sample->hits) - hits;
