@@ -358,7 +358,7 @@ int command_run(int argc, char **argv) {
     bool own_pattern = false;
     argp_parse(&run_argp, argc, argv, ARGP_IN_ORDER, NULL, &arguments);
     option_args_check(&options);
-    if (run_outputs_settle(&options) && !is_set("POOLCUDA_STATS_FILE") &&
+    if (run_outputs_decide(&options) && !is_set("POOLCUDA_STATS_FILE") &&
         (!options.stats || options.stats == STATS_FILE) && !options.disable) {
         char *pattern = run_stats_pattern(arguments.app[0]);
         own_pattern = pattern && strlen(pattern) < OPTION_PATH_MAX &&

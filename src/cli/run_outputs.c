@@ -69,7 +69,7 @@ static void refuse_beside_disable(void) {
                    option_args_dashed(passed_over[i]));
 }
 
-bool run_outputs_settle(const struct options *options) {
+bool run_outputs_decide(const struct options *options) {
     const char *form = getenv("POOLCUDA_STATS");
     bool none = form && *form && options->stats == STATS_NONE;
     bool typed_none = none && option_args_typed("POOLCUDA_STATS");

@@ -10,10 +10,10 @@
  * program's own. */
 bool run_outputs_stream(const char *path);
 
-/* Settles which of the options for figures hold: one that was typed goes before a variable. Ends
+/* Decides which of the options for figures hold: one that was typed goes before a variable. Ends
  * the process with EXIT_USAGE after one line where two that were typed exclude each other. Returns
  * whether figures are wanted. */
-bool run_outputs_settle(const struct options *options);
+bool run_outputs_decide(const struct options *options);
 
 /* Ends the process with EXIT_USAGE after one line if two outputs of the program are one file, or if
  * a log would be appended to a report or to a recorded trace. To be called once relative names are
