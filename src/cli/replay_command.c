@@ -46,7 +46,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     struct arguments *arguments = state->input;
     switch (key) {
     case KEY_MEMORY:
-        arguments->settings.memory = size_argument(argument, state);
+        arguments->settings.memory = size_argument("--memory", argument, state);
         return 0;
     case KEY_GPU:
         arguments->settings.gpu = true;

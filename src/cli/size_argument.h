@@ -10,8 +10,9 @@
 
 static const double most_memory = 0x1p42; /* of a simulated device, in bytes */
 
-static inline uint64_t size_argument_from(const char *text, double least, const char *expected,
-                                          struct argp_state *state) {
+/* what: the option's name, or what the argument is. */
+static inline uint64_t size_argument_from(const char *what, const char *text, double least,
+                                          const char *expected, struct argp_state *state) {
     static const char units[] = "kmgt";
     double number;
     const char *end = usage_decimal(text, &number);
@@ -20,18 +21,20 @@ static inline uint64_t size_argument_from(const char *text, double least, const 
         for (const char *u = units; u <= unit; u++)
             number *= 1024;
     if (!end || !(number >= least) || number > most_memory || (unit ? end[1] : *end))
-        usage_error(state, "\"%s\": expected a size from %s to 4T, such as 80G", text, expected);
+        usage_error(state, "%s: \"%s\": expected a size from %s to 4T, such as 80G", what, text,
+                    expected);
     return (uint64_t)number;
 }
 
 /* A device's memory. Ends the program with one line (argp) if it is none. */
-static inline uint64_t size_argument(const char *text, struct argp_state *state) {
-    return size_argument_from(text, 1 << 21, "2M", state);
+static inline uint64_t size_argument(const char *what, const char *text, struct argp_state *state) {
+    return size_argument_from(what, text, 1 << 21, "2M", state);
 }
 
 /* Any number of bytes but none. */
-static inline uint64_t bytes_argument(const char *text, struct argp_state *state) {
-    return size_argument_from(text, 1, "1", state);
+static inline uint64_t bytes_argument(const char *what, const char *text,
+                                      struct argp_state *state) {
+    return size_argument_from(what, text, 1, "1", state);
 }
 
 #endif

@@ -39,7 +39,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         if (arguments->count == 0)
             arguments->who = process_argument(argument, state);
         else if (arguments->count == 1)
-            arguments->bytes = bytes_argument(argument, state);
+            arguments->bytes = bytes_argument("BYTES", argument, state);
         else
             usage_error(state, "%s: expected PID and BYTES only", argument);
         arguments->count++;

@@ -8,6 +8,9 @@
 /* The share of the program's time that must be saved before anything but speed changes. */
 static const double worth = 0.02;
 
+/* Seconds below which a gain is none: what a pool's instructions take is known no better. */
+static const double least_gain = 1e-6;
+
 /* What the pool's own work takes: four instructions a nanosecond, by and large what one core does.
  * The counts are those of docs/benchmarks.md for what caches serve, and for the rest the means of
  * recorded traces. */
@@ -164,6 +167,29 @@ static bool is_worth_it(const struct tune *tune) {
             safe->result.peak_held_bytes >= best->result.peak_held_bytes);
 }
 
+/* Whether `one` does the same as `other` with fewer variables, but for a gain that is none. */
+static bool is_plainer(const struct tune_setting *one, const struct tune_setting *other,
+                       const struct tune_wish *wish) {
+    const struct replay_result *a = &one->result, *b = &other->result;
+    bool alike = a->oom_failures == b->oom_failures && a->peak_held_bytes <= wish->most &&
+                 b->peak_held_bytes <= wish->most;
+    return alike && one->variable_count < other->variable_count &&
+           tune_seconds(one, a, wish->gpu) - tune_seconds(other, b, wish->gpu) < least_gain;
+}
+
+/* The plainest of those that are as good as `best`, which is given, or NULL. */
+static const struct tune_setting *plainest(const struct tune *tune, const struct tune_setting *best,
+                                           bool transparent) {
+    const struct tune_setting *plain = best;
+    for (size_t i = 0; best && i < tune->count; i++) {
+        const struct tune_setting *one = &tune->settings[i];
+        if (one->complete && (one->transparent || !transparent) &&
+            is_plainer(one, best, &tune->wish) && one->variable_count < plain->variable_count)
+            plain = one;
+    }
+    return plain;
+}
+
 void tune_judge(struct tune *tune) {
     const struct tune_wish *wish = &tune->wish;
     tune->best = tune->safe = tune->recommended = tune->alternative = NULL;
@@ -179,6 +205,8 @@ void tune_judge(struct tune *tune) {
     }
     if (!tune->best) /* nothing was tried */
         return;
+    tune->best = plainest(tune, tune->best, false);
+    tune->safe = plainest(tune, tune->safe, true);
     const struct tune_setting *best = tune->best, *safe = tune->safe;
     if (safe && !tune_is_better(best, safe, wish))
         tune->best = best = safe;

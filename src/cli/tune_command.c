@@ -63,10 +63,10 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     struct arguments *arguments = state->input;
     switch (key) {
     case KEY_MEMORY:
-        arguments->settings.memory = size_argument(argument, state);
+        arguments->settings.memory = size_argument("--memory", argument, state);
         return 0;
     case KEY_MOST:
-        arguments->most = size_argument(argument, state);
+        arguments->most = bytes_argument("--max-held", argument, state);
         return 0;
     case KEY_GPU:
         arguments->settings.gpu = true;
@@ -315,9 +315,11 @@ static void print_difference(const struct session *session) {
            1e3 * time_of(session, session->tune.recommended), human(one->peak_held_bytes).text,
            human(other->peak_held_bytes).text);
     if (one->oom_failures != other->oom_failures)
-        printf(", %llu allocations failed instead of %llu", (unsigned long long)one->oom_failures,
-               (unsigned long long)other->oom_failures);
-    putchar('\n');
+        printf(", %llu allocation%s failed instead of %llu", (unsigned long long)one->oom_failures,
+               plural(one->oom_failures), (unsigned long long)other->oom_failures);
+    puts(session->tune.wish.strictly && one->peak_held_bytes > session->tune.wish.most
+             ? ", which is more than --max-held allows"
+             : "");
 }
 
 static void print_recommended(const struct session *session) {

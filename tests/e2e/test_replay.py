@@ -364,7 +364,7 @@ def test_a_variable_that_is_no_option_is_reported_and_ignored():
 def test_a_bad_size_of_memory_is_bad_usage(memory):
     done = command("replay", f"--memory={memory}", MOE)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f'poolcuda replay: "{memory}": expected a size from 2M to 4T, such as 80G\n')
+    assert done.stderr.startswith(f'poolcuda replay: --memory: "{memory}": expected a size from 2M to 4T, such as 80G\n')
 
 
 @pytest.mark.parametrize("arguments, said", [
