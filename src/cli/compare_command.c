@@ -22,12 +22,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->count == 2)
-            usage_error(state, "%s: expected two files", argument);
+            usage_error(state, "%s: expected two files only", argument);
         arguments->files[arguments->count++] = usage_file(argument, "FILE", state);
         return 0;
     case ARGP_KEY_END:
         if (arguments->count != 2)
-            argp_usage(state);
+            usage_error(state, "%s given, expected two files of `poolcuda replay --json`",
+                        arguments->count ? "one file" : "no file");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -24,7 +24,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
             usage_error(state, "%s: unknown shell, expected bash, zsh or fish", argument);
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_usage(state);
+        usage_error(state, "no shell given, expected bash, zsh or fish");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

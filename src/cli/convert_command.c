@@ -24,7 +24,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (state->arg_num < 2)
-            argp_usage(state);
+            usage_error(state, "no %s given, expected IN, a trace, and OUT, the file to write",
+                        state->arg_num ? "OUT" : "IN");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

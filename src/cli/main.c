@@ -44,7 +44,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key == KEY_MAN_SOURCE)
         exit(man_source(argument) ? 0 : 1);
     if (key == ARGP_KEY_NO_ARGS)
-        argp_usage(state);
+        usage_error(state, "no command given, expected one of those that --help lists");
     return ARGP_ERR_UNKNOWN;
 }
 

@@ -1,6 +1,7 @@
 /* poolcuda options: lists the option table, for a terminal or for the docs. */
 #include "cli/commands.h"
 #include "cli/option_values.h"
+#include "cli/usage.h"
 #include "options/options.h"
 
 #include <argp.h>
@@ -32,10 +33,12 @@ static void print_row(const struct option_info *info, enum form form) {
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     enum form *form = state->input;
-    (void)argument;
     switch (key) {
     case 'm':
         *form = FORM_MARKDOWN;
+        return 0;
+    case ARGP_KEY_ARG:
+        usage_error(state, "%s: expected no argument, as all options are listed", argument);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -67,7 +67,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!arguments->file)
-            argp_usage(state);
+            usage_error(state, "no FILE given, expected a trace, such as POOLCUDA_TRACE makes");
         if (arguments->settings.native && option_args_given())
             usage_error(state, "--native: expected without --%s, which is an option of the pool",
                         option_args_given());

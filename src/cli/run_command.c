@@ -38,7 +38,6 @@ struct arguments {
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct arguments *arguments = state->input;
-    (void)argument;
     switch (key) {
     case 'q':
         arguments->quiet = true;
@@ -47,6 +46,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         arguments->simulate = true;
         return 0;
     case ARGP_KEY_ARG: /* the program: everything behind it is its own */
+        if (!*argument)
+            usage_error(state, "PROGRAM: \"\": expected the name of a program");
         arguments->app = state->argv + state->next - 1;
         state->next = state->argc;
         return 0;

@@ -20,6 +20,20 @@ struct arguments {
     int count;
 };
 
+/* POOLCUDA_NAME=VALUE, or NAME=VALUE, as the latter. */
+static const char *without_prefix(const char *setting) {
+    static const char prefix[] = "POOLCUDA_";
+    bool whole = strncmp(setting, prefix, sizeof prefix - 1) == 0;
+    return setting + (whole ? sizeof prefix - 1 : 0);
+}
+
+static void add_setting(struct arguments *arguments, const char *setting,
+                        const struct argp_state *state) {
+    if (!strcspn(without_prefix(setting), "="))
+        usage_error(state, "\"%s\": expected NAME=VALUE, as in MAX_IDLE=64M", setting);
+    arguments->settings[arguments->count++] = setting;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct arguments *arguments = state->input;
     switch (key) {
@@ -32,7 +46,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         else if (arguments->count == MOST_SETTINGS)
             usage_error(state, "%s: expected at most %d settings", argument, MOST_SETTINGS);
         else
-            arguments->settings[arguments->count++] = argument;
+            add_setting(arguments, argument, state);
         return 0;
     case ARGP_KEY_END:
         if (!arguments->count)
@@ -73,19 +87,30 @@ static void say_nothing(const char *line) {
 /* Prepares the request, with the setting as the process will check it. False: a line has said why
  * it is none. */
 static bool prepare(const char *setting, struct mailbox_request *request) {
-    static const char prefix[] = "POOLCUDA_";
-    bool whole = strncmp(setting, prefix, sizeof prefix - 1) == 0;
     struct options scratch;
     char error[320];
     size_t row;
     options_parse(&scratch, NULL, say_nothing);
     *request = (struct mailbox_request){.kind = MAILBOX_SET, .device = -1};
-    if ((size_t)snprintf(request->text, sizeof request->text, "%s%s", whole ? "" : prefix,
-                         setting) >= sizeof request->text)
+    if ((size_t)snprintf(request->text, sizeof request->text, "POOLCUDA_%s",
+                         without_prefix(setting)) >= sizeof request->text)
         snprintf(error, sizeof error, "a setting of more than %zu bytes", sizeof request->text - 1);
     else if (options_set_live(&scratch, request->text, &row, error, sizeof error))
         return true;
     fprintf(stderr, "poolcuda set: %s\n", error);
+    return false;
+}
+
+/* Whether a line has said that the last of them sets an option once more. */
+static bool sets_again(const struct mailbox_request *requests, int last) {
+    int length = (int)strcspn(requests[last].text, "=");
+    for (int i = 0; i < last; i++) {
+        if (strncmp(requests[i].text, requests[last].text, (size_t)length + 1) != 0)
+            continue;
+        fprintf(stderr, "poolcuda set: %.*s: given twice, expected one value; nothing was set\n",
+                length, requests[last].text);
+        return true;
+    }
     return false;
 }
 
@@ -95,7 +120,7 @@ int command_set(int argc, char **argv) {
     bool good = true;
     argp_parse(&set_argp, argc, argv, 0, NULL, &arguments);
     for (int i = 0; i < arguments.count; i++) /* all are good before the first is set */
-        if (!prepare(arguments.settings[i], &requests[i]))
+        if (!prepare(arguments.settings[i], &requests[i]) || sets_again(requests, i))
             return EXIT_USAGE;
     for (int i = 0; i < arguments.count && good; i++)
         good = ask_processes("poolcuda set", arguments.who, &requests[i], arguments.timeout, tell);

@@ -76,6 +76,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case KEY_ALL_USERS:
         arguments->all_users = true;
         return 0;
+    case ARGP_KEY_ARG:
+        usage_error(state, "%s: expected options only", argument);
+        return 0;
     case ARGP_KEY_END:
         if (arguments->metrics && arguments->json)
             usage_error(state, "--%s: expected without --json, which prints another form",

@@ -90,7 +90,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_END:
         if (!arguments->file)
-            argp_usage(state);
+            usage_error(state, "no FILE given, expected a trace, such as POOLCUDA_TRACE makes");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -82,7 +82,7 @@ def test_the_installed_script_is_what_the_command_prints(shell):
 
 
 def test_no_or_an_unknown_shell_is_refused():
-    for arguments, expected in ((["tcsh"], "tcsh: unknown shell, expected bash, zsh or fish"), ([], "Usage:"),
+    for arguments, expected in ((["tcsh"], "tcsh: unknown shell, expected bash, zsh or fish"), ([], "poolcuda completions: no shell given, expected bash, zsh or fish\n"),
                                 (["zsh", "bash"], "bash: expected one shell only")):
         done = guard.run([COMMAND, "completions", *arguments], capture_output=True, text=True,
                          check=False)

@@ -369,7 +369,7 @@ def test_a_bad_size_of_memory_is_bad_usage(memory):
 
 @pytest.mark.parametrize("arguments, said", [
     ([MOE, "--fast"], "unrecognized option '--fast'"), ([MOE, MGPU], f"{MGPU}: expected one FILE only"),
-    ([MOE, "--site-depth", "2"], "unrecognized option '--site-depth'"), ([], "Usage: ")])
+    ([MOE, "--site-depth", "2"], "unrecognized option '--site-depth'"), ([], "poolcuda replay: no FILE given, expected a trace, such as POOLCUDA_TRACE makes")])
 def test_bad_usage_is_reported_with_a_code_of_its_own(arguments, said):
     done = command("replay", *arguments)
     assert (done.returncode, done.stdout) == (2, "")

@@ -49,6 +49,25 @@ def test_an_unknown_command_and_none_at_all():
     assert "--no-such-option" in refused("--no-such-option")
 
 
+@pytest.mark.parametrize("words, said", [
+    ([], "poolcuda: no command given, expected one of those that --help lists"),
+    *[([command], f"poolcuda {command}: no FILE given, expected a trace, such as POOLCUDA_TRACE makes") for command in ("replay", "tune")],
+    (["compare"], "poolcuda compare: no file given, expected two files of `poolcuda replay --json`"),
+    (["compare", "x"], "poolcuda compare: one file given, expected two files of `poolcuda replay --json`"),
+    (["convert"], "poolcuda convert: no IN given, expected IN, a trace, and OUT, the file to write"),
+    (["convert", "x"], "poolcuda convert: no OUT given, expected IN, a trace, and OUT, the file to write"),
+    (["completions"], "poolcuda completions: no shell given, expected bash, zsh or fish"),
+    (["top", "--once", "x"], "poolcuda top: x: expected options only"),
+    (["options", "x"], "poolcuda options: x: expected no argument, as all options are listed"),
+    *[(["run", *words, ""], 'poolcuda run: PROGRAM: "": expected the name of a program') for words in ([], ["--"])],
+    *[(["set", "1", setting], f'poolcuda set: "{setting}": expected NAME=VALUE, as in MAX_IDLE=64M') for setting in ("", "=3", "POOLCUDA_=3")],
+    *[(["set", "1", "STEAL=0", "ZERO=1", f"{name}=1"], "poolcuda set: POOLCUDA_STEAL: given twice, expected one value; nothing was set")
+      for name in ("STEAL", "POOLCUDA_STEAL")],
+], ids=lambda value: " ".join(map(repr, value)) if isinstance(value, list) else "")
+def test_what_is_missing_or_too_much_is_told_in_the_first_line(words, said):
+    assert refused(*words).splitlines()[0] == said
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_fits_into_a_terminal_of_eighty_columns(command):
     assert [line for line in told(command).splitlines() if len(line) > 79] == []
