@@ -1,5 +1,6 @@
 /* poolcuda compare: two replays side by side. */
 #include "cli/commands.h"
+#include "cli/input_wait.h"
 #include "cli/output.h"
 #include "cli/result_json.h"
 #include "cli/usage.h"
@@ -108,7 +109,10 @@ int command_compare(int argc, char **argv) {
         }
     }
     for (int i = 0; i < 2; i++) {
-        if (!result_from_file(arguments.files[i], &results[i], error, sizeof error)) {
+        input_wait_begin("poolcuda compare", arguments.files[i]);
+        bool read = result_from_file(arguments.files[i], &results[i], error, sizeof error);
+        input_wait_end();
+        if (!read) {
             say(error);
             return 1;
         }

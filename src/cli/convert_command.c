@@ -1,6 +1,7 @@
 /* poolcuda convert: writes a trace of any known format as CSV. */
 #include "cli/commands.h"
 #include "cli/gzip.h"
+#include "cli/input_wait.h"
 #include "cli/kept_file.h"
 #include "cli/output.h"
 #include "cli/usage.h"
@@ -111,7 +112,9 @@ int command_convert(int argc, char **argv) {
         say(error);
         return 1;
     }
+    input_wait_begin("poolcuda convert", files[0]);
     struct trace *trace = trace_read(files[0], say);
+    input_wait_end();
     if (!trace)
         return 1;
     trace_tell_loss(trace, files[0], say);

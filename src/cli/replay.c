@@ -80,11 +80,22 @@ static void set_number(const char *name, uint64_t value) {
     setenv(name, text, 1);
 }
 
+bool replay_is_possible(const struct trace *trace, const char *path, char *error,
+                        size_t error_size) {
+    for (size_t i = 0; i < trace->event_count; i++) {
+        if (trace->events[i].device < DEVICES_MAX)
+            continue;
+        snprintf(error, error_size,
+                 "%.700s: event %zu is on device %u; expected devices from 0 to %d, nothing was "
+                 "replayed",
+                 path, i + 1, (unsigned)trace->events[i].device, DEVICES_MAX - 1);
+        return false;
+    }
+    return true;
+}
+
 static void start_device(struct player *player) {
     const struct trace *trace = player->trace;
-    if (trace->device_count > DEVICES_MAX)
-        give_up(player, "the trace uses %u devices, expected at most %d", trace->device_count,
-                DEVICES_MAX);
     if (!player->settings->gpu) {
         set_number("SIMCUDA_MEMORY", player->settings->memory);
         set_number("SIMCUDA_DEVICES", trace->device_count);

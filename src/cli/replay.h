@@ -52,6 +52,11 @@ static inline double result_hit_rate(const struct replay_result *result) {
     return result->allocations ? (double)result->hits / (double)result->allocations : 0;
 }
 
+/* False after one line in `error`: the trace is of more devices than a replay has. path: its file.
+ */
+bool replay_is_possible(const struct trace *trace, const char *path, char *error,
+                        size_t error_size);
+
 /* Replays `trace`, in a child process, so that replays do not see each other. Returns false after
  * one line in `error` (no driver, the child died, ...). progress (may be NULL) is called in this
  * process now and then with the share done, 0 to 1. */

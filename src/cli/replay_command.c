@@ -1,5 +1,6 @@
 /* poolcuda replay: runs a recorded trace against the pool. */
 #include "cli/commands.h"
+#include "cli/input_wait.h"
 #include "cli/option_args.h"
 #include "cli/output.h"
 #include "cli/plot_canvas.h"
@@ -180,8 +181,13 @@ static bool draw_sweep(const struct arguments *arguments, const struct sweep *sw
 static int run_sweep(const struct arguments *arguments, const struct trace *trace) {
     char error[OUTPUT_ERROR];
     struct sweep *sweep = calloc(1, sizeof *sweep);
-    snprintf(error, sizeof error, "out of memory");
-    bool done = sweep && sweep_run(trace, sweep, progress_show, error, sizeof error);
+    if (sweep)
+        snprintf(error, sizeof error, "%s: no allocation; expected some, nothing was replayed",
+                 arguments->file);
+    else
+        snprintf(error, sizeof error, "out of memory");
+    bool done = sweep && trace->peak_live_bytes &&
+                sweep_run(trace, sweep, progress_show, error, sizeof error);
     progress_end();
     if (!done)
         say(error);
@@ -217,10 +223,17 @@ int command_replay(int argc, char **argv) {
     if (arguments.sweep && !may_draw(&arguments, &status))
         return status;
     arguments.settings.config = pool_config_from(&options);
+    input_wait_begin("poolcuda replay", arguments.file);
     struct trace *trace = trace_read(arguments.file, say);
+    input_wait_end();
     if (!trace)
         return 1;
     trace_tell_loss(trace, arguments.file, say);
+    if (!replay_is_possible(trace, arguments.file, error, sizeof error)) {
+        say(error);
+        trace_free(trace);
+        return 1;
+    }
     if (arguments.sweep) {
         status = run_sweep(&arguments, trace);
         trace_free(trace);

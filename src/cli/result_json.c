@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 json_t *result_name(const char *name) {
     json_t *string = json_string(name);
@@ -76,7 +77,13 @@ static const char *read_all(const json_t *object, struct replay_result *result) 
 bool result_from_file(const char *path, struct replay_result *result, char *error,
                       size_t error_size) {
     json_error_t fault;
+    struct stat status;
     FILE *file = fopen(path, "rbe");
+    if (file && fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode)) {
+        fclose(file);
+        file = NULL;
+        errno = EISDIR;
+    }
     if (!file) {
         snprintf(error, error_size, "%s: %s; expected what `poolcuda replay --json` prints", path,
                  strerror(errno));

@@ -103,7 +103,7 @@ static void print_heading(const struct sweep *sweep, const char *what) {
 }
 
 static void print_memory(const struct sweep *sweep, size_t i) {
-    double share = sweep->peak_bytes ? (double)sweep_percents[i] / 100 : 0;
+    double share = (double)sweep->memory[i] / (double)sweep->peak_bytes;
     printf("  %10s %6.2f x   ", human(sweep->memory[i]).text, share);
 }
 

@@ -13,8 +13,8 @@
 /* Allocations, frees, maps and unmaps of the driver. */
 uint64_t sweep_calls(const struct replay_result *result);
 
-/* Replays all of it; options that are set hold in each. progress may be NULL. False after one line
- * in `error`. */
+/* Replays all of it, which has an allocation at least; options that are set hold in each. progress
+ * may be NULL. False after one line in `error`. */
 bool sweep_run(const struct trace *trace, struct sweep *sweep,
                void (*progress)(double share, const char *doing), char *error, size_t error_size);
 

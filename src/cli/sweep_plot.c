@@ -120,8 +120,10 @@ static void draw_memory(const struct drawing *drawing, double bottom) {
     enum { EVERY = 4 };
     const struct sweep *sweep = drawing->sweep;
     for (size_t i = 0; i < drawing->count; i += EVERY) {
+        if (i > 0 && sweep->memory[i] == sweep->memory[i - EVERY])
+            continue;
         char words[48];
-        double ratio = sweep->peak_bytes ? (double)sweep->memory[i] / (double)sweep->peak_bytes : 1;
+        double ratio = (double)sweep->memory[i] / (double)sweep->peak_bytes;
         plot_grey(drawing->cairo, 0.2);
         snprintf(words, sizeof words, "%.2f x", ratio);
         plot_words(drawing->cairo, x_of(drawing, i), bottom + 18, 0.5, words);

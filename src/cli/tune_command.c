@@ -1,5 +1,6 @@
 /* poolcuda tune: tries settings on a trace, shows which are worth having, recommends one. */
 #include "cli/commands.h"
+#include "cli/input_wait.h"
 #include "cli/installed.h"
 #include "cli/next_step.h"
 #include "cli/option_args.h"
@@ -536,12 +537,17 @@ int command_tune(int argc, char **argv) {
         say(error);
         return 1;
     }
+    input_wait_begin("poolcuda tune", arguments.file);
     struct session session = {.arguments = &arguments, .trace = trace_read(arguments.file, say)};
+    input_wait_end();
     if (!session.trace)
         return 1;
     trace_tell_loss(session.trace, arguments.file, say);
     option_args_join(session.fixed, sizeof session.fixed);
-    int status = tune(&session);
+    bool possible = replay_is_possible(session.trace, arguments.file, error, sizeof error);
+    if (!possible)
+        say(error);
+    int status = possible ? tune(&session) : 1;
     tune_free(&session.tune);
     trace_free(session.trace);
     return status;

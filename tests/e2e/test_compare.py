@@ -54,6 +54,12 @@ def test_what_is_no_replay_is_reported_in_one_line(replays, tmp_path, change, to
     assert len(done.stderr.splitlines()) == 1 and str(wrong) in done.stderr and told in done.stderr
 
 
+def test_a_folder_is_named_as_one(replays, tmp_path):
+    done = command("compare", replays[0], tmp_path)
+    assert (done.returncode, done.stderr) == (
+        1, f"poolcuda compare: {tmp_path}: Is a directory; expected what `poolcuda replay --json` prints\n")
+
+
 def test_a_missing_file_is_named(replays):
     done = command("compare", replays[0], "/nowhere.json")
     assert (done.returncode, done.stderr) == (

@@ -315,7 +315,22 @@ def test_more_devices_than_there_can_be_are_reported_in_one_line(tmp_path):
     (tmp_path / "many.csv").write_text(f"{HEADER},device\n0,A,1,8,,,9\n")
     done = command("replay", tmp_path / "many.csv")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == ("poolcuda replay: the trace uses 10 devices, expected at most 8\n")
+    assert done.stderr == (f"poolcuda replay: {tmp_path / 'many.csv'}: event 1 is on device 9; expected devices from 0 to 7, nothing was replayed\n")
+
+
+@pytest.mark.parametrize("words", [["replay", "PIPE"], ["tune", "PIPE"], ["convert", "PIPE", "-"], ["compare", "RESULT", "PIPE"]], ids=lambda words: words[0])
+def test_who_waits_for_a_pipe_is_told_so(words, tmp_path):
+    (tmp_path / "trace").write_text(f"{HEADER}\n0,A,1,8,,\n")
+    (tmp_path / "result").write_text(command("replay", "--json", tmp_path / "trace").stdout)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    places = {"PIPE": str(pipe), "RESULT": str(tmp_path / "result")}
+    with subprocess.Popen([COMMAND, *(places.get(word, word) for word in words)], env=dict(os.environ), text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:
+        assert reader.stderr.readline() == f"poolcuda {words[0]}: {pipe}: no regular file; waiting for the end of what is read\n"
+        pipe.write_text((tmp_path / ("result" if words[0] == "compare" else "trace")).read_text())
+        out, err = reader.communicate()
+    assert reader.returncode == 0 and out and not err
 
 
 # --- what is wrong ---

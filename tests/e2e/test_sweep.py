@@ -134,6 +134,20 @@ def test_other_options_hold_for_all_of_a_sweep(trace, tmp_path):
     assert all("POOLCUDA_REUSE_RATIO=1" in point["options"] for point in result["points"])
 
 
+def test_devices_are_told_by_what_they_have_not_by_what_was_to_be_tried(tmp_path):
+    trace = made_traces.write(tmp_path / "one.csv", [(0, "A", 1, 1 << 20, 0, "a", 0)])
+    text = command("replay", f"--sweep={tmp_path}/drawn", trace).stdout
+    told = re.findall(r"^ +([\d.]+ MiB) +([\d.]+) x ", text, re.M)
+    assert len(told) == 3 * 24 and set(told) == {("2.0 MiB", "2.00"), ("4.0 MiB", "4.00")}
+
+
+def test_a_trace_without_allocations_is_refused_in_one_line(tmp_path):
+    trace = made_traces.write(tmp_path / "none.csv", [])
+    done = command("replay", f"--sweep={tmp_path}/drawn", trace)
+    assert (done.returncode, done.stdout) == (1, "") and not (tmp_path / "drawn.svg").exists()
+    assert done.stderr == f"poolcuda replay: {trace}: no allocation; expected some, nothing was replayed\n"
+
+
 def test_a_peak_beyond_any_device_is_refused_in_one_line(tmp_path):
     trace = made_traces.write(tmp_path / "huge.csv", [(0, "A", 1, 2 ** 64 - 1, 0, "s", 0)])
     done = command("replay", f"--sweep={tmp_path}/drawn", trace)
