@@ -1,4 +1,4 @@
-/* A pipe or a terminal that is read: who waits for it is told so. */
+/* A pipe or a terminal that is read: who waits for it gets a line that says so. */
 #ifndef POOLCUDA_CLI_INPUT_WAIT_H
 #define POOLCUDA_CLI_INPUT_WAIT_H
 

@@ -119,8 +119,9 @@ static void emit_equation(struct emitter *emitter, const struct stats_page *page
                   human(get(page, STATS_peak_held_bytes)).text);
     uint64_t idle = get(page, STATS_idle_bytes), largest = get(page, STATS_largest_idle_bytes);
     if (largest && largest <= idle)
-        emitter_print(emitter, "    idle in %llu blocks, the largest of %s: %.1f%% fragmented\n",
-                      (unsigned long long)get(page, STATS_idle_blocks), human(largest).text,
+        emitter_print(emitter, "    idle in %llu block%s, the largest of %s: %.1f%% fragmented\n",
+                      (unsigned long long)get(page, STATS_idle_blocks),
+                      plural(get(page, STATS_idle_blocks)), human(largest).text,
                       percent(idle - largest, idle));
     emitter_print(emitter, "\n");
 }
@@ -182,21 +183,24 @@ static void emit_calls(struct emitter *emitter, const struct stats_page *page) {
                   (unsigned long long)get(page, STATS_free_calls), (unsigned long long)kept,
                   (unsigned long long)get(page, STATS_free_waited));
     if (get(page, STATS_host_calls))
-        emitter_print(emitter,
-                      "  of these, pinned host memory: %llu allocations, %llu of them from idle "
-                      "memory, %llu frees; at its peak %s held\n",
-                      (unsigned long long)get(page, STATS_host_calls),
-                      (unsigned long long)get(page, STATS_host_hits),
-                      (unsigned long long)get(page, STATS_host_frees),
-                      human(get(page, STATS_peak_host_held_bytes)).text);
+        emitter_print(
+            emitter,
+            "  of these, pinned host memory: %llu allocation%s, %llu of them from idle "
+            "memory, %llu free%s; at its peak %s held\n",
+            (unsigned long long)get(page, STATS_host_calls), plural(get(page, STATS_host_calls)),
+            (unsigned long long)get(page, STATS_host_hits),
+            (unsigned long long)get(page, STATS_host_frees), plural(get(page, STATS_host_frees)),
+            human(get(page, STATS_peak_host_held_bytes)).text);
     if (get(page, STATS_managed_calls))
         emitter_print(
             emitter,
-            "  of these, managed memory: %llu allocations, %llu of them from idle memory, "
-            "%llu frees, %llu of them undid advice; at its peak %s held\n",
+            "  of these, managed memory: %llu allocation%s, %llu of them from idle memory, "
+            "%llu free%s, %llu of them undid advice; at its peak %s held\n",
             (unsigned long long)get(page, STATS_managed_calls),
+            plural(get(page, STATS_managed_calls)),
             (unsigned long long)get(page, STATS_managed_hits),
             (unsigned long long)get(page, STATS_managed_frees),
+            plural(get(page, STATS_managed_frees)),
             (unsigned long long)get(page, STATS_managed_resets),
             human(get(page, STATS_peak_managed_held_bytes)).text);
     emit_waits(emitter, page);
@@ -210,7 +214,7 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         enum stats_counter counter;
         char text[EVENT_TEXT_SIZE]; /* no pointer, which would cost every program at its start */
     } events[] = {
-        {STATS_oom_events, "the driver was out of memory: %llu times\n"},
+        {STATS_oom_events, "the driver was out of memory: %llu time%s\n"},
         {STATS_oom_released_blocks, "  idle blocks released because of that: %llu\n"},
         {STATS_oom_trimmed_bytes, "  bytes released of the program's own memory pools: %llu\n"},
         {STATS_oom_larger,
@@ -224,7 +228,8 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         {STATS_async_rescued, "  of those, after the device was out of memory: %llu\n"},
         {STATS_async_bytes, "  bytes that they got: %llu\n"},
         {STATS_async_frees, "stream-ordered frees: %llu\n"},
-        {STATS_others_asked, "other processes on the GPU were asked for idle memory: %llu times\n"},
+        {STATS_others_asked,
+         "other processes on the GPU were asked for idle memory: %llu time%s\n"},
         {STATS_others_answered, "  of those, answered in time: %llu\n"},
         {STATS_others_released_bytes, "  bytes that they released: %llu\n"},
         {STATS_requests_answered, "requests of other processes for idle memory, answered: %llu\n"},
@@ -267,8 +272,8 @@ static void emit_events(struct emitter *emitter, const struct stats_page *page) 
         char line[160];
         format(line, sizeof line, "  %s", events[i].text);
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-        emitter_print(emitter, line, (unsigned long long)count);
+#pragma GCC diagnostic ignored "-Wformat-nonliteral" // some have no %s
+        emitter_print(emitter, line, (unsigned long long)count, plural(count));
 #pragma GCC diagnostic pop
     }
 }
@@ -476,7 +481,7 @@ static void emit_site(struct emitter *emitter, const struct stats_page *page,
     uint64_t idle_bytes = stats_rest(stats_read(&site->held_bytes), live_bytes);
     char leaked[32] = "-";
     if (live)
-        format(leaked, sizeof leaked, "%llu blocks", (unsigned long long)live);
+        format(leaked, sizeof leaked, "%llu block%s", (unsigned long long)live, plural(live));
     emitter_print(emitter, "  %11llu %5.1f%% %10s %10s %10s  %-21s ",
                   (unsigned long long)allocations, percent(hits, allocations), human(peak).text,
                   human(live_bytes).text, human(idle_bytes).text, leaked);
@@ -570,9 +575,10 @@ void stats_report(const struct stats_page *page, enum stats_form form,
     emit_interception(emitter, page);
     if (*page->trace) {
         char trace[PAGE_TRACE];
-        emitter_print(emitter, "  trace: %s, %llu events, of which %llu lost\n\n",
+        emitter_print(emitter, "  trace: %s, %llu event%s, of which %llu lost\n\n",
                       emitter_clean(trace, sizeof trace, page->trace),
                       (unsigned long long)get(page, STATS_trace_events),
+                      plural(get(page, STATS_trace_events)),
                       (unsigned long long)get(page, STATS_trace_lost));
     }
     emit_lost(emitter, page);

@@ -80,8 +80,8 @@ void shortage_text(const struct shortage *shortage, char *buffer, size_t size) {
     text_add(&text, " + %s of other processes, contexts and code", human(others).text);
     text_add(&text, "; waste %s\n", human(shortage->waste).text);
     for (unsigned i = 0; i < shortage->site_count; i++) {
-        text_add(&text, "  %s live in %llu blocks: ", human(shortage->sites[i].bytes).text,
-                 (unsigned long long)shortage->sites[i].blocks);
+        text_add(&text, "  %s live in %llu block%s: ", human(shortage->sites[i].bytes).text,
+                 (unsigned long long)shortage->sites[i].blocks, plural(shortage->sites[i].blocks));
         add_site(&text, &shortage->sites[i].key);
         text_add(&text, "\n");
     }

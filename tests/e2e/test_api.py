@@ -141,7 +141,7 @@ def test_a_tag_is_the_site_of_all_that_is_allocated_under_it(run, tmp_path, form
 def test_a_report_of_missing_memory_names_the_tags_that_hold_it(run):
     result = talk(run, "api", "short", env={"POOLCUDA_LOG": "stderr"})
     assert (result.out, result.code) == ("done\n", 0)
-    assert "  40.0 MiB live in 1 blocks: holder\n" in result.err
+    assert "  40.0 MiB live in 1 block: holder\n" in result.err
 
 
 # --- C++, pkg-config ---

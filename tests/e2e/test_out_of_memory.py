@@ -73,7 +73,7 @@ def test_a_failure_is_reported_in_the_log_once(run, tmp_path):
         r"out of memory in cuMemAlloc on device 0: 100\.0 MiB requested, nothing idle left to release\n"
         r"  capacity 256\.0 MiB = \S+ \w+ free \+ \S+ MiB live \+ 0 B idle \+ \S+ MiB of other processes, contexts "
         r"and code; waste \S+ \w+\n"
-        r"(  \S+ [MK]iB live in \d+ blocks: out_of_memory\+0x[0-9a-f]+\n){2}"
+        r"(  \S+ [MK]iB live in (1 block|\d\d+ blocks): out_of_memory\+0x[0-9a-f]+\n){2}"
         r"  to try: the program holds this much itself: .*\n", reports[-1])
 
 

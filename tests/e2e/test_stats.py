@@ -24,7 +24,7 @@ def test_in_use_idle_and_waste_add_up_to_what_is_held(run):
 
 def test_a_block_never_freed_is_reported_as_leaked(run):
     result = run(PROGRAMS / "devices", env={"SIMCUDA_DEVICES": "2"})
-    assert re.search(r"1 blocks +devices\+0x", result.stats)
+    assert re.search(r"1 block +devices\+0x", result.stats)
     assert equation(result.stats)[0] == 5000
 
 
