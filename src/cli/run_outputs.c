@@ -59,11 +59,12 @@ bool run_outputs_stream(const char *path) {
 }
 
 /* Nothing of the library's is done in a program without the pool. */
-static void refuse_beside_disable(void) {
+static void refuse_beside_disable(const struct options *options) {
     static const char *const passed_over[] = {"POOLCUDA_TRACE", "POOLCUDA_STATS_FILE",
-                                              "POOLCUDA_LOG", "POOLCUDA_CHECK",
-                                              "POOLCUDA_CHECK_LOG"};
-    for (size_t i = 0; i < sizeof passed_over / sizeof passed_over[0]; i++)
+                                              "POOLCUDA_LOG", "POOLCUDA_CHECK_LOG",
+                                              "POOLCUDA_CHECK"};
+    const size_t count = sizeof passed_over / sizeof passed_over[0];
+    for (size_t i = 0; i < (options->check ? count : count - 1); i++)
         if (option_args_typed(passed_over[i]))
             refuse("--disable=1: expected without --%s, of which nothing comes without the pool",
                    option_args_dashed(passed_over[i]));
@@ -74,7 +75,7 @@ bool run_outputs_decide(const struct options *options) {
     bool none = form && *form && options->stats == STATS_NONE;
     bool typed_none = none && option_args_typed("POOLCUDA_STATS");
     if (options->disable && option_args_typed("POOLCUDA_DISABLE"))
-        refuse_beside_disable();
+        refuse_beside_disable(options);
     if (typed_none && option_args_typed("POOLCUDA_STATS_FILE"))
         refuse("--stats=0: expected without --stats-file, as it asks for no figures");
     if (typed_none)

@@ -295,6 +295,10 @@ def test_options_of_which_one_would_be_passed_over_are_bad_usage(pooled, tmp_pat
     assert not list(tmp_path.iterdir())
 
 
+def test_a_check_that_is_off_may_be_typed_beside_a_pool_that_is_off(pooled):
+    assert pooled("--disable=1", "--check=0", "echo", "started").stdout == "started\n"
+
+
 def test_two_outputs_into_one_file_are_bad_usage(pooled, tmp_path):
     (tmp_path / "link").symlink_to("new")
     files = ["--stats-file", "--trace", "--log", "--check-log"]
