@@ -282,19 +282,15 @@ static void green_ending(struct pool *pool, CUcontext context, CUdevice *device)
     pool_end_begins(pool);
     pool_pay(pool, "cuGreenCtxDestroy");
     given_forget();
-    if (state_check())
-        check_green_ending(state_check(), context);
     *device = pool_green_ending(pool, context);
     if (*device < 0)
         return;
     if (state_check())
-        check_primary_ending(state_check(), *device);
+        check_green_ending(state_check(), *device);
     pool_primary_releasing(pool, *device);
 }
 
-static void green_ended(struct pool *pool, CUcontext context, CUdevice device, bool ended) {
-    if (state_check())
-        check_green_ended(state_check(), context, ended);
+static void green_ended(struct pool *pool, CUdevice device, bool ended) {
     bool primary_too = device >= 0 && pool_primary_released(pool, device);
     if (device >= 0 && state_check())
         check_primary_ended(state_check(), device, primary_too);
@@ -315,6 +311,6 @@ CUresult hook_cuGreenCtxDestroy(void *green_context) {
         return REAL(cuGreenCtxDestroy)(green_context);
     green_ending(pool, context, &device);
     CUresult result = REAL(cuGreenCtxDestroy)(green_context);
-    green_ended(pool, context, device, result == CUDA_SUCCESS);
+    green_ended(pool, device, result == CUDA_SUCCESS);
     return state_end_call_with(pool, result);
 }

@@ -27,6 +27,27 @@ bool pool_context_is_created(struct pool *pool, CUcontext handle) {
     return created;
 }
 
+CUcontext pool_owner_of_current(struct pool *pool) {
+    const struct driver *driver = pool->driver;
+    CUcontext owner = NULL;
+    void *green;
+    if (!atomic_load(&pool->lasting[WAIT_REASON_green]))
+        return driver->ctx_get_current(&owner) == CUDA_SUCCESS ? owner : NULL;
+    bool says = driver->stream_get_ctx_v2 &&
+                driver->stream_get_ctx_v2(CU_STREAM_LEGACY, &owner, &green) == CUDA_SUCCESS;
+    return says ? owner : NULL;
+}
+
+bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed) {
+    if (!order_make_current(&pool->order, owner, pushed))
+        return false;
+    const struct context *known = context_lock_current(pool, &kind_device);
+    pool_unlock(pool);
+    if (!known)
+        pool_pop_device(pool, *pushed);
+    return known != NULL;
+}
+
 void context_forget_created(struct pool *pool, CUcontext handle) {
     struct created_context **link = &pool->created;
     while (*link && (*link)->handle != handle)

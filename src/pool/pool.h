@@ -338,6 +338,12 @@ bool pool_knows_context(struct pool *pool, CUcontext context);  /* and it has no
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
 void pool_context_created(struct pool *pool, CUcontext context);
 bool pool_context_is_created(struct pool *pool, CUcontext context); /* in that way */
+/* The current context, of a green one its primary one, to which all belongs that is made there but
+ * streams. NULL: none is current, or, with green contexts, the driver (before 12.5) does not say.
+ */
+CUcontext pool_owner_of_current(struct pool *pool);
+/* Makes that context current until pool_pop_device, and known to the pool. False: it cannot be. */
+bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed);
 
 /* Makes the waits that frees still owe. To be called before every driver call that could tell
  * whether they were made; `call` is that call's name. Cheap when nothing is owed, and not needed
