@@ -38,6 +38,16 @@ CUcontext pool_owner_of_current(struct pool *pool) {
     return says ? owner : NULL;
 }
 
+CUcontext pool_owner_of(struct pool *pool, CUcontext context) {
+    bool pushed;
+    if (!atomic_load(&pool->lasting[WAIT_REASON_green]) ||
+        !pool_push_context(pool, context, &pushed))
+        return context;
+    CUcontext owner = pool_owner_of_current(pool);
+    pool_pop_device(pool, pushed);
+    return owner ? owner : context;
+}
+
 bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed) {
     if (!order_make_current(&pool->order, owner, pushed))
         return false;

@@ -59,13 +59,15 @@ static void last(void) {
 
 /* One thread destroys what is current for it. */
 static void current(void) {
-    CUcontext primary;
+    CUcontext primary, owner;
     CUgreenCtx green;
     CUdeviceptr one, other, none;
     CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
     CHECK(cuCtxSetCurrent(make_green(&green)));
     CHECK(cuMemAlloc_v2(&one, BYTES));
     CHECK(cuMemAlloc_v2(&other, BYTES));
+    CHECK(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, one));
+    printf("allocated in %s\n", owner == primary ? "the primary context" : "another");
     TELL(cuGreenCtxDestroy(green));
     TELL(cuMemFree_v2(one));
     TELL(cuMemAlloc_v2(&none, BYTES));
