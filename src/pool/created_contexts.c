@@ -107,7 +107,9 @@ CUcontext context_ask_owner(struct pool *pool, CUcontext handle) {
     lock_check_none();
     const struct driver *driver = pool->driver;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    CUcontext owner = NULL;
+    CUcontext owner = pool_owner_of_current(pool);
+    if (owner && owner != handle)
+        return owner;
     CUdeviceptr block = driver->pointer_get_attribute ? any_block(pool, handle) : 0;
     if (!block)
         return NULL; /* there is nothing to keep */

@@ -139,7 +139,7 @@ def test_green_contexts_that_are_destroyed_leave_their_blocks_to_the_primary_con
         assert run([PROGRAMS / "green_ends", case], env=env).out == native.out
 
 
-@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
 def test_the_end_of_a_green_context_does_not_wait_for_its_primary_context(run, preset):
     native = run([PROGRAMS / "green_ends", "busy"], pooled=False)
     for check in ("0", "1"):
