@@ -324,8 +324,9 @@ static CUresult free_taken(struct check *check, struct check_block *block, bool 
 
 CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at) {
     bool used = false;
-    if (pointer && pool_permits_no_free(check->pool))
-        return CUDA_ERROR_NOT_PERMITTED;
+    CUresult refusal = pointer ? pool_refuses_frees(check->pool) : CUDA_SUCCESS;
+    if (refusal != CUDA_SUCCESS)
+        return refusal;
     struct check_block *block = pointer ? take(check, pointer, &used) : NULL;
     if (!block)
         return free_unchecked(check, pointer, at);

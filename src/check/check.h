@@ -79,13 +79,13 @@ void check_after_wait(struct check *check);
  * it, and no other context begins to be checked. */
 void check_context_ending(struct check *check, CUcontext context);
 void check_primary_ending(struct check *check, CUdevice device);
-/* To be called before a green context ends, whose memory outlives it. */
-void check_green_ending(struct check *check, CUcontext context);
+/* As check_primary_ending, before a green context ends: that is a release, and waits for no work.
+ * So it is verified only where none is under way. */
+void check_green_ending(struct check *check, CUdevice device);
 /* To be called once after each of these, when driver and pool know whether it has ended: it is
  * forgotten, or goes on to be checked. */
 void check_context_ended(struct check *check, CUcontext context, bool ended);
 void check_primary_ended(struct check *check, CUdevice device, bool ended);
-void check_green_ended(struct check *check, CUcontext context, bool ended);
 
 /* Writes the summary at exit, without a CUDA call. Returns the number of errors reported. */
 uint64_t check_finish(struct check *check);

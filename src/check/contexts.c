@@ -1,4 +1,5 @@
-/* The contexts in which blocks are checked. */
+/* The contexts in which blocks are checked. What green contexts share with their primary one is
+ * checked in that one: its events cover the work of all of them. */
 #include "check/internal.h"
 
 #include "pool/uncancelled.h"
@@ -13,14 +14,9 @@ static struct check_context *find(struct check *check, CUcontext handle) {
     return NULL;
 }
 
-static CUcontext current(struct check *check) {
-    CUcontext handle = NULL;
-    return check->driver->ctx_get_current(&handle) == CUDA_SUCCESS ? handle : NULL;
-}
-
 struct check_context *context_of_current(struct check *check) {
     lock_check_none();
-    CUcontext handle = current(check);
+    CUcontext handle = pool_owner_of_current(check->pool);
     check_lock(check);
     struct check_context *context = handle ? find(check, handle) : NULL;
     check_unlock(check);
@@ -50,13 +46,18 @@ static struct check_context *new_context(struct check *check, CUcontext handle) 
     return context;
 }
 
-/* Makes what the check needs, in the current context. NULL: it cannot now. */
+/* Makes what the check needs in the context. NULL: it cannot now. */
 static struct check_context *open_new(struct check *check, CUcontext handle) {
+    struct check_context *context = NULL;
+    bool pushed;
     if (!pool_gate_enter(check->pool))
         return NULL;
-    struct check_context *context = new_context(check, handle);
-    if (context)
-        gpu_open(check, context);
+    if (pool_push_owner(check->pool, handle, &pushed)) {
+        context = new_context(check, handle);
+        if (context)
+            gpu_open(check, context);
+        pool_pop_device(check->pool, pushed);
+    }
     pool_gate_leave(check->pool);
     return context;
 }
@@ -99,7 +100,7 @@ static struct check_context *make(struct check *check, CUcontext handle) {
 
 struct check_context *context_to_check(struct check *check) {
     lock_check_none();
-    CUcontext handle = current(check);
+    CUcontext handle = pool_owner_of_current(check->pool);
     if (!handle)
         return NULL;
     check_lock(check);
@@ -143,11 +144,8 @@ void context_end(struct check *check, struct check_context *context) {
         next = block_from(check, block->base + 1);
         if (block->context != context)
             continue;
-        bool freed = block->state == CHECK_QUARANTINED || block->state == CHECK_LEAVING;
-        bool stays = context->outlived && !freed;
         block_detach(check, block);
-        if (!stays)
-            block_remove(check, block);
+        block_remove(check, block);
     }
     check_unlock(check);
     gpu_forget(context);

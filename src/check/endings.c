@@ -34,7 +34,8 @@ static void verify_ending(struct check *check, const struct check_end *end) {
     struct check_context *context = NULL;
     while ((context = closing_next(check, context, end)))
         if (closing_use(check, context)) {
-            verify_all(check, context, &occasion);
+            if (!end->at_once || gpu_is_idle(check, context))
+                verify_all(check, context, &occasion);
             context_end_use(check, context);
         }
 }
@@ -85,18 +86,8 @@ void check_primary_ending(struct check *check, CUdevice device) {
     begin_end(check, &(struct check_end){.device = device});
 }
 
-void check_green_ending(struct check *check, CUcontext handle) {
-    const struct check_end end = {.handle = handle};
-    struct check_context *context = NULL;
-    closing_begins(check, &end);
-    verify_ending(check, &end);
-    while ((context = closing_next(check, context, &end)))
-        if (closing_use(check, context)) {
-            quarantine_shrink(check, context, 0);
-            results_await(check, context);
-            context_end_use(check, context);
-        }
-    closing_shut(check, &end);
+void check_green_ending(struct check *check, CUdevice device) {
+    begin_end(check, &(struct check_end){.device = device, .at_once = true});
 }
 
 void check_context_ended(struct check *check, CUcontext context, bool ended) {
@@ -105,20 +96,6 @@ void check_context_ended(struct check *check, CUcontext context, bool ended) {
 
 void check_primary_ended(struct check *check, CUdevice device, bool ended) {
     finish_end(check, &(struct check_end){.device = device}, ended);
-}
-
-static void note_outlived(struct check *check, struct check_context *context) {
-    check_lock(check);
-    context->outlived = true;
-    check_unlock(check);
-}
-
-void check_green_ended(struct check *check, CUcontext handle, bool ended) {
-    const struct check_end end = {.handle = handle};
-    struct check_context *context = NULL;
-    while (ended && (context = closing_next(check, context, &end)))
-        note_outlived(check, context);
-    finish_end(check, &end, ended);
 }
 
 /* --- the process --- */

@@ -462,6 +462,19 @@ bool gpu_is_alone(struct check *check, struct check_context *context) {
     return result == CUDA_SUCCESS;
 }
 
+bool gpu_is_idle(struct check *check, struct check_context *context) {
+    lock_check_none();
+    bool pushed, ordered = false;
+    if (!pool_gate_enter(check->pool))
+        return false;
+    if (pool_push_context(check->pool, context->handle, &pushed)) {
+        ordered = order(check->driver, context) == CUDA_SUCCESS;
+        pool_pop_device(check->pool, pushed);
+    }
+    pool_gate_leave(check->pool);
+    return ordered && gpu_is_alone(check, context);
+}
+
 bool gpu_wait(struct check *check, struct check_context *context) {
     lock_check_none();
     return wait_for(check, context, false);

@@ -118,10 +118,9 @@ struct check_context {
     CUdevice device;
     bool created; /* by cuCtxCreate and the like; else it ends with its device's primary context */
     bool ready, lost;
-    int closing;   /* ends that are under way, which may not come: nobody begins to use it */
-    bool shut;     /* nobody uses it any more: the driver may free what it has */
-    bool ended;    /* the driver has */
-    bool outlived; /* by its memory: a green context */
+    int closing; /* ends that are under way, which may not come: nobody begins to use it */
+    bool shut;   /* nobody uses it any more: the driver may free what it has */
+    bool ended;  /* the driver has */
     int users;
     CUstream stream, filling; /* filling: for the zones of new blocks alone */
     CUfunction kernel;
@@ -223,6 +222,7 @@ void context_end(struct check *check, struct check_context *context);
 struct check_end {
     CUcontext handle; /* NULL: the device's primary one */
     CUdevice device;
+    bool at_once; /* by a call that waits for no work */
 };
 /* From here on nobody begins to use what is about to end, but by closing_use, and no record of a
  * context is made. */
@@ -283,6 +283,8 @@ bool gpu_await_first(struct check *check, struct check_context *context);
 void gpu_make_idle(struct check *check, struct check_context *context, struct check_launch *launch);
 /* Whether all that was submitted before our last launch is done. */
 bool gpu_is_alone(struct check *check, struct check_context *context);
+/* Whether all that has been submitted to the context is done. */
+bool gpu_is_idle(struct check *check, struct check_context *context);
 /* Waits for all launches. False: it cannot. */
 bool gpu_wait(struct check *check, struct check_context *context);
 /* Waits for the context, as a program would. */

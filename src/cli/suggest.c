@@ -28,11 +28,40 @@ static const char *heading(bool *said) {
     return text;
 }
 
-static void about_waits(FILE *out, const struct stats_page *page, bool *said) {
+/* The allocations of runs that made more than a few, and those of them served from idle memory:
+ * many small runs do not add up to one that is worth a word. */
+struct calls {
+    uint64_t made, hits;
+};
+static struct calls calls_of_large(const struct merge *merge, const struct stats_page *page) {
+    uint64_t runs = page->runs > merge->run_count ? page->runs - merge->run_count + 1 : 1;
+    struct calls sum = {0};
+    for (size_t i = 0; i < merge->run_count; i++) {
+        const struct merge_run *run = &merge->runs[i];
+        if (run->allocations < FEW_CALLS * runs) /* a file may hold the sums of several */
+            continue;
+        sum.made += run->allocations;
+        sum.hits += run->hits;
+    }
+    return sum;
+}
+
+/* The allocations that have failed, and (hopeless) those that no idle memory could have served. */
+static uint64_t failed(const struct stats_page *page, uint64_t *hopeless) {
+    uint64_t events = get(page, STATS_oom_events), rescued = get(page, STATS_oom_rescued);
+    uint64_t count = events > rescued ? events - rescued : 0;
+    *hopeless = get(page, STATS_oom_hopeless);
+    if (*hopeless > count) /* one may have looked more than once */
+        *hopeless = count;
+    return count;
+}
+
+static void about_waits(FILE *out, const struct merge *merge, const struct stats_page *page,
+                        bool *said) {
     uint64_t frees = get(page, STATS_free_calls);
     uint64_t waits = get(page, STATS_free_waited) + get(page, STATS_waits_paid);
-    if (frees < FEW_CALLS || (double)waits < MANY_WAITS * (double)frees ||
-        set(page, "POOLCUDA_FREE="))
+    if (!calls_of_large(merge, page).made || frees < FEW_CALLS ||
+        (double)waits < MANY_WAITS * (double)frees || set(page, "POOLCUDA_FREE="))
         return;
     fprintf(out,
             "%s  POOLCUDA_FREE=defer: %llu of %llu frees waited for the device. Not for programs "
@@ -40,25 +69,30 @@ static void about_waits(FILE *out, const struct stats_page *page, bool *said) {
             heading(said), (unsigned long long)waits, (unsigned long long)frees);
 }
 
-static void about_hits(FILE *out, const struct stats_page *page, bool *said) {
-    uint64_t calls = get(page, STATS_malloc_calls), hits = get(page, STATS_malloc_hits);
-    if (calls < FEW_CALLS || (double)hits >= GOOD_HIT_RATE * (double)calls ||
+static void about_hits(FILE *out, const struct merge *merge, const struct stats_page *page,
+                       bool *said) {
+    struct calls calls = calls_of_large(merge, page);
+    uint64_t hopeless, misses = calls.made - calls.hits;
+    failed(page, &hopeless);
+    misses -= hopeless < misses ? hopeless : misses;
+    uint64_t made = calls.hits + misses;
+    if (made < FEW_CALLS || (double)calls.hits >= GOOD_HIT_RATE * (double)made ||
         set(page, "POOLCUDA_PRESET=") || set(page, "POOLCUDA_POLICY="))
         return;
     fprintf(
         out,
         "%s  POOLCUDA_PRESET=bfc: %llu of %llu allocations found no idle block that fits whole.\n",
-        heading(said), (unsigned long long)(calls - hits), (unsigned long long)calls);
+        heading(said), (unsigned long long)misses, (unsigned long long)made);
 }
 
 static void about_shortages(FILE *out, const struct stats_page *page, bool *said) {
-    uint64_t events = get(page, STATS_oom_events), rescued = get(page, STATS_oom_rescued);
-    if (events > rescued && !set(page, "POOLCUDA_PRESET="))
+    uint64_t hopeless, count = failed(page, &hopeless);
+    if (count > hopeless && !set(page, "POOLCUDA_PRESET="))
         fprintf(
             out,
             "%s  POOLCUDA_PRESET=vmm: %llu allocations found no memory; pages mapped anew leave "
             "none unused.\n",
-            heading(said), (unsigned long long)(events - rescued));
+            heading(said), (unsigned long long)(count - hopeless));
 }
 
 static bool holds_much(const struct merge_run *run) {
@@ -90,8 +124,8 @@ static void about_idle(FILE *out, const struct merge *merge, bool *said) {
 
 void suggest(FILE *out, const struct merge *merge, const struct stats_page *page) {
     bool said = false;
-    about_waits(out, page, &said);
-    about_hits(out, page, &said);
+    about_waits(out, merge, page, &said);
+    about_hits(out, merge, page, &said);
     about_shortages(out, page, &said);
     about_idle(out, merge, &said);
     if (*page->trace && access(page->trace, R_OK) == 0) {

@@ -84,6 +84,8 @@
       (CUstream * stream, unsigned int flags, int priority), false)                                \
     X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream), false)                              \
     X(stream_get_ctx, "cuStreamGetCtx", (CUstream stream, CUcontext * context), false)             \
+    X(stream_get_ctx_v2, "cuStreamGetCtx_v2",                                                      \
+      (CUstream stream, CUcontext * context, void **green), false)                                 \
     X(stream_synchronize, "cuStreamSynchronize", (CUstream stream), false)                         \
     X(thread_exchange_capture_mode, "cuThreadExchangeStreamCaptureMode",                           \
       (CUstreamCaptureMode * mode), false)                                                         \

@@ -211,90 +211,87 @@ static bool has_ended(CUresult result) {
     return result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
-#define CONTEXT_HOOK(name)                                                                         \
-    CUresult hook_##name(CUcontext context) {                                                      \
-        if (!real_has(HOOK_##name, 0))                                                             \
-            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
-        struct pool *pool = context_ending(context, #name);                                        \
-        CUresult result = REAL(name)(context);                                                     \
-        if (pool && state_check())                                                                 \
-            check_context_ended(state_check(), context, result == CUDA_SUCCESS);                   \
-        if (pool)                                                                                  \
-            pool_end_is_over(pool, has_ended(result));                                             \
-        return result;                                                                             \
-    }
-CONTEXT_HOOK(cuCtxDestroy)
-CONTEXT_HOOK(cuCtxDestroy_v2)
-CONTEXT_HOOK(cuCtxDetach)
+static CUresult end_context(CUcontext context, const char *call, CUresult (*real)(CUcontext)) {
+    struct pool *pool = context_ending(context, call);
+    CUresult result = real(context);
+    if (pool && state_check())
+        check_context_ended(state_check(), context, result == CUDA_SUCCESS);
+    if (pool)
+        pool_end_is_over(pool, has_ended(result));
+    return result;
+}
 
-#define RESET_HOOK(name)                                                                           \
-    CUresult hook_##name(CUdevice device) {                                                        \
-        if (!real_has(HOOK_##name, 0))                                                             \
-            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
-        struct pool *pool = state_begin_call();                                                    \
-        if (pool) {                                                                                \
-            pool_end_begins(pool);                                                                 \
-            pool_pay(pool, #name);                                                                 \
-            given_forget();                                                                        \
-            if (state_check())                                                                     \
-                check_primary_ending(state_check(), device);                                       \
-            pool_primary_ending(pool, device);                                                     \
-            state_end_call();                                                                      \
-        }                                                                                          \
-        CUresult result = REAL(name)(device);                                                      \
-        if (pool && state_check())                                                                 \
-            check_primary_ended(state_check(), device, result == CUDA_SUCCESS);                    \
-        if (pool)                                                                                  \
-            pool_end_is_over(pool, result == CUDA_SUCCESS);                                        \
-        return result;                                                                             \
+/* The hook of a driver function that ends something. */
+#define END_HOOK(name, type, end)                                                                  \
+    CUresult hook_##name(type ended) {                                                             \
+        return real_has(HOOK_##name, 0) ? end(ended, #name, REAL(name))                            \
+                                        : CUDA_ERROR_NOT_INITIALIZED;                              \
     }
-RESET_HOOK(cuDevicePrimaryCtxReset)
-RESET_HOOK(cuDevicePrimaryCtxReset_v2)
+END_HOOK(cuCtxDestroy, CUcontext, end_context)
+END_HOOK(cuCtxDestroy_v2, CUcontext, end_context)
+END_HOOK(cuCtxDetach, CUcontext, end_context)
+
+/* What precedes the end of a device's primary context. Returns the pool, in whose call it is then.
+ */
+static struct pool *primary_ending(CUdevice device, const char *call) {
+    struct pool *pool = state_begin_call();
+    if (!pool)
+        return NULL;
+    pool_end_begins(pool);
+    pool_pay(pool, call);
+    given_forget();
+    if (state_check())
+        check_primary_ending(state_check(), device);
+    return pool;
+}
+
+static CUresult reset_primary(CUdevice device, const char *call, CUresult (*real)(CUdevice)) {
+    struct pool *pool = primary_ending(device, call);
+    if (!pool)
+        return real(device);
+    pool_primary_ending(pool, device);
+    state_end_call();
+    CUresult result = real(device);
+    if (state_check())
+        check_primary_ended(state_check(), device, result == CUDA_SUCCESS);
+    pool_end_is_over(pool, result == CUDA_SUCCESS);
+    return result;
+}
+END_HOOK(cuDevicePrimaryCtxReset, CUdevice, reset_primary)
+END_HOOK(cuDevicePrimaryCtxReset_v2, CUdevice, reset_primary)
 
 /* Whether a release is the last one is known only afterwards: the runtime's own retain does not
  * come through a function. */
-#define RELEASE_HOOK(name)                                                                         \
-    CUresult hook_##name(CUdevice device) {                                                        \
-        if (!real_has(HOOK_##name, 0))                                                             \
-            return CUDA_ERROR_NOT_INITIALIZED;                                                     \
-        struct pool *pool = state_begin_call();                                                    \
-        if (!pool)                                                                                 \
-            return REAL(name)(device);                                                             \
-        pool_end_begins(pool);                                                                     \
-        pool_pay(pool, #name);                                                                     \
-        given_forget();                                                                            \
-        if (state_check())                                                                         \
-            check_primary_ending(state_check(), device);                                           \
-        pool_primary_releasing(pool, device);                                                      \
-        CUresult result = REAL(name)(device);                                                      \
-        bool ended = pool_primary_released(pool, device);                                          \
-        if (state_check())                                                                         \
-            check_primary_ended(state_check(), device, ended);                                     \
-        pool_end_is_over(pool, ended);                                                             \
-        state_end_call();                                                                          \
-        return result;                                                                             \
-    }
-RELEASE_HOOK(cuDevicePrimaryCtxRelease)
-RELEASE_HOOK(cuDevicePrimaryCtxRelease_v2)
+static CUresult release_primary(CUdevice device, const char *call, CUresult (*real)(CUdevice)) {
+    struct pool *pool = primary_ending(device, call);
+    if (!pool)
+        return real(device);
+    pool_primary_releasing(pool, device);
+    CUresult result = real(device);
+    bool ended = pool_primary_released(pool, device);
+    if (state_check())
+        check_primary_ended(state_check(), device, ended);
+    pool_end_is_over(pool, ended);
+    state_end_call();
+    return result;
+}
+END_HOOK(cuDevicePrimaryCtxRelease, CUdevice, release_primary)
+END_HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice, release_primary)
 
 /* *device: whose primary context it releases, or -1. */
 static void green_ending(struct pool *pool, CUcontext context, CUdevice *device) {
     pool_end_begins(pool);
     pool_pay(pool, "cuGreenCtxDestroy");
     given_forget();
-    if (state_check())
-        check_green_ending(state_check(), context);
     *device = pool_green_ending(pool, context);
     if (*device < 0)
         return;
     if (state_check())
-        check_primary_ending(state_check(), *device);
+        check_green_ending(state_check(), *device);
     pool_primary_releasing(pool, *device);
 }
 
-static void green_ended(struct pool *pool, CUcontext context, CUdevice device, bool ended) {
-    if (state_check())
-        check_green_ended(state_check(), context, ended);
+static void green_ended(struct pool *pool, CUdevice device, bool ended) {
     bool primary_too = device >= 0 && pool_primary_released(pool, device);
     if (device >= 0 && state_check())
         check_primary_ended(state_check(), device, primary_too);
@@ -315,6 +312,6 @@ CUresult hook_cuGreenCtxDestroy(void *green_context) {
         return REAL(cuGreenCtxDestroy)(green_context);
     green_ending(pool, context, &device);
     CUresult result = REAL(cuGreenCtxDestroy)(green_context);
-    green_ended(pool, context, device, result == CUDA_SUCCESS);
+    green_ended(pool, device, result == CUDA_SUCCESS);
     return state_end_call_with(pool, result);
 }

@@ -180,8 +180,8 @@ void context_destroy_sites(struct context *context); /* context_ends.c */
 void context_forget_created(struct pool *pool, CUcontext handle);
 void context_forget_all_created(struct pool *pool);
 /* The context that the driver names as the owner of what is allocated in that one, which is
- * current: of a green context's memory it is the primary one. NULL: the pool has none of its
- * blocks, or the driver does not say. Lock not held. */
+ * current: of a green context's memory it is the primary one. NULL: the driver does not
+ * say, which before 12.5 it does of blocks alone that the pool has there. Lock not held. */
 CUcontext context_ask_owner(struct pool *pool, CUcontext handle);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */

@@ -27,6 +27,37 @@ bool pool_context_is_created(struct pool *pool, CUcontext handle) {
     return created;
 }
 
+CUcontext pool_owner_of_current(struct pool *pool) {
+    const struct driver *driver = pool->driver;
+    CUcontext owner = NULL;
+    void *green;
+    if (!atomic_load(&pool->lasting[WAIT_REASON_green]))
+        return driver->ctx_get_current(&owner) == CUDA_SUCCESS ? owner : NULL;
+    bool says = driver->stream_get_ctx_v2 &&
+                driver->stream_get_ctx_v2(CU_STREAM_LEGACY, &owner, &green) == CUDA_SUCCESS;
+    return says ? owner : NULL;
+}
+
+CUcontext pool_owner_of(struct pool *pool, CUcontext context) {
+    bool pushed;
+    if (!atomic_load(&pool->lasting[WAIT_REASON_green]) ||
+        !pool_push_context(pool, context, &pushed))
+        return context;
+    CUcontext owner = pool_owner_of_current(pool);
+    pool_pop_device(pool, pushed);
+    return owner ? owner : context;
+}
+
+bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed) {
+    if (!order_make_current(&pool->order, owner, pushed))
+        return false;
+    const struct context *known = context_lock_current(pool, &kind_device);
+    pool_unlock(pool);
+    if (!known)
+        pool_pop_device(pool, *pushed);
+    return known != NULL;
+}
+
 void context_forget_created(struct pool *pool, CUcontext handle) {
     struct created_context **link = &pool->created;
     while (*link && (*link)->handle != handle)
@@ -76,7 +107,9 @@ CUcontext context_ask_owner(struct pool *pool, CUcontext handle) {
     lock_check_none();
     const struct driver *driver = pool->driver;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    CUcontext owner = NULL;
+    CUcontext owner = pool_owner_of_current(pool);
+    if (owner && owner != handle)
+        return owner;
     CUdeviceptr block = driver->pointer_get_attribute ? any_block(pool, handle) : 0;
     if (!block)
         return NULL; /* there is nothing to keep */

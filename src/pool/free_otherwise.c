@@ -11,10 +11,15 @@ CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
     return result;
 }
 
-bool pool_permits_no_free(struct pool *pool) {
+CUresult pool_refuses_frees(struct pool *pool) {
     CUcontext current;
+    CUresult result = CUDA_SUCCESS;
     context_current(pool, &current);
-    return free_is_not_permitted(pool, POOL_DEVICE, current);
+    if (free_is_not_permitted(pool, POOL_DEVICE, current))
+        result = CUDA_ERROR_NOT_PERMITTED;
+    else if (current && !pool_knows_context(pool, current))
+        result = source_release(pool, POOL_DEVICE, POOL_NOWHERE);
+    return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;
 }
 
 CUresult pool_free_host(struct pool *pool, void *pointer) {

@@ -193,10 +193,11 @@ enum { POOL_NOWHERE = 8 };
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
 
-/* Whether the driver permits this thread no free, of whatever memory: it is in a host function.
- * Such a free must leave all records alone, as another thread may rightly free the block at that
- * time. Asks the driver, in most threads for their context alone. */
-bool pool_permits_no_free(struct pool *pool);
+/* What the driver refuses any free of this thread's with, of whatever memory: it is in a host
+ * function, or its current context has been destroyed. Such a free must leave all records and the
+ * memory alone: another thread may rightly free the block at that time, or use it. CUDA_SUCCESS: it
+ * does not. Asks the driver, in most threads for their context alone. */
+CUresult pool_refuses_frees(struct pool *pool);
 
 /* cuMemFree_v2 of a live block in two steps, for callers that keep it from reuse in between. The
  * first makes the wait that a free makes at once, if it makes one, and leaves the block live.
@@ -338,6 +339,14 @@ bool pool_knows_context(struct pool *pool, CUcontext context);  /* and it has no
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
 void pool_context_created(struct pool *pool, CUcontext context);
 bool pool_context_is_created(struct pool *pool, CUcontext context); /* in that way */
+/* The current context, of a green one its primary one, to which all belongs that is made there but
+ * streams. NULL: none is current, or, with green contexts, the driver (before 12.5) does not say.
+ */
+CUcontext pool_owner_of_current(struct pool *pool);
+/* As that of another context, which is taken for its own owner where the driver does not say. */
+CUcontext pool_owner_of(struct pool *pool, CUcontext context);
+/* Makes an owner current until pool_pop_device, and known to the pool. False: it cannot be. */
+bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed);
 
 /* Makes the waits that frees still owe. To be called before every driver call that could tell
  * whether they were made; `call` is that call's name. Cheap when nothing is owed, and not needed

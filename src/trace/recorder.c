@@ -119,10 +119,12 @@ static void note_lost(uint64_t events) {
     stats_set(STATS_trace_lost, recorder.lost);
 }
 
-/* Lock held. */
+/* Where a fork has left the file, the events are the parent's to write. Lock held. */
 static void write_buffer(void) {
     lock_check_held(LOCK_RECORDER);
     uint64_t start = recorder.length;
+    if (recorder.file < 0)
+        recorder.used = 0;
     if (recorder.used && (recorder.failed || !append(buffer, recorder.used))) {
         recorder.failed = true;
         note_lost(recorder.buffered_events);

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 from check_programs import CASES, Program, without_addresses
-from conftest import PROGRAMS, ROOT, SAMPLES
+from conftest import ON_BOTH_DRIVERS, PROGRAMS, ROOT, SAMPLES
 
 CHECK = {"POOLCUDA_CHECK": "1"}
 MODES = [("1", "sync"), ("1", "auto"), ("1", "defer"), ("sync", "sync"), ("sync", "auto"), ("sync", "defer")]
@@ -61,6 +61,15 @@ def test_a_correct_program_gets_no_report(run, program):
         assert checked.err == "" or free == "defer", env  # nothing has waited in the end
         assert (checked.code, checked.hazards) == (0, 0), env
         assert without_addresses(checked.out) == without_addresses(native.out), env
+
+
+@ON_BOTH_DRIVERS
+@pytest.mark.parametrize("check, free", MODES)
+def test_blocks_that_green_contexts_share_get_no_report(run, check, free):
+    program = Program("green_contexts")
+    checked = run(program.correct, env={"POOLCUDA_CHECK": check, "POOLCUDA_FREE": free})
+    assert not errors_in(checked.err)
+    assert (checked.code, without_addresses(checked.out), checked.hazards) == (0, "A\n", 0)
 
 
 @pytest.mark.parametrize("check, free", MODES)

@@ -274,6 +274,42 @@ def test_a_run_with_many_waits_or_misses_suggests_what_to_try(run, record, tmp_p
     assert "POOLCUDA_PRESET=bfc: 990 of 1000 allocations" in shown
 
 
+def counted(page, **counters):
+    page["process"]["options"] = ""
+    page["counters"].update(counters)
+    return page
+
+
+def test_no_preset_is_suggested_for_allocations_that_no_idle_memory_could_have_served(record):
+    file = record(PROGRAMS / "driver_linked", "one.json")
+    page = counted(json.loads(file.read_text()), malloc_calls=200, malloc_hits=0, oom_events=199, oom_hopeless=199)
+    file.write_text(json.dumps(page))
+    assert "POOLCUDA_PRESET" not in report(file).stdout
+    file.write_text(json.dumps(counted(page, oom_hopeless=79)))
+    shown = report(file).stdout
+    assert "POOLCUDA_PRESET=bfc: 121 of 121 allocations" in shown
+    assert "POOLCUDA_PRESET=vmm: 120 allocations found no memory" in shown
+
+
+def test_many_small_runs_do_not_add_up_to_a_suggestion(record, tmp_path):
+    one = json.loads(record(PROGRAMS / "driver_linked", "one.json").read_text())
+
+    def run_of(calls):
+        return {"malloc_calls": calls, "malloc_hits": 0, "free_calls": calls, "free_waited": calls}
+
+    small = write_job(tmp_path / "small", one, 40, lambda rank, page: counted(page, **run_of(90)))
+    merged = tmp_path / "merged.json"
+    merged.write_text(report("--json", small).stdout)
+    for files in ([small], [merged], [small, merged]):
+        shown = report(*files).stdout
+        assert "POOLCUDA_PRESET" not in shown and "POOLCUDA_FREE" not in shown
+    large = tmp_path / "large.json"
+    large.write_text(json.dumps(counted(one, **run_of(500))))
+    shown = report(small, large).stdout
+    assert "POOLCUDA_PRESET=bfc: 500 of 500 allocations" in shown
+    assert "POOLCUDA_FREE=defer: 4100 of 4100 frees" in shown
+
+
 def test_a_bound_on_idle_memory_is_suggested_for_one_process_however_many_runs_there_are(record, tmp_path):
     one = json.loads(record(SAMPLES / "varying", "one.json").read_text())
     one["process"]["options"] = ""

@@ -139,10 +139,12 @@ def test_green_contexts_that_are_destroyed_leave_their_blocks_to_the_primary_con
         assert run([PROGRAMS / "green_ends", case], env=env).out == native.out
 
 
-@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
 def test_the_end_of_a_green_context_does_not_wait_for_its_primary_context(run, preset):
     native = run([PROGRAMS / "green_ends", "busy"], pooled=False)
-    assert run([PROGRAMS / "green_ends", "busy"], env={"POOLCUDA_PRESET": preset}).out == native.out
+    for check in ("0", "1"):
+        env = {"POOLCUDA_PRESET": preset, "POOLCUDA_CHECK": check}
+        assert run([PROGRAMS / "green_ends", "busy"], env=env).out == native.out
 
 
 UNHARMED = "overlaps 0 failed frees 0\n"

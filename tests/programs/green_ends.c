@@ -59,13 +59,15 @@ static void last(void) {
 
 /* One thread destroys what is current for it. */
 static void current(void) {
-    CUcontext primary;
+    CUcontext primary, owner;
     CUgreenCtx green;
     CUdeviceptr one, other, none;
     CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
     CHECK(cuCtxSetCurrent(make_green(&green)));
     CHECK(cuMemAlloc_v2(&one, BYTES));
     CHECK(cuMemAlloc_v2(&other, BYTES));
+    CHECK(cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, one));
+    printf("allocated in %s\n", owner == primary ? "the primary context" : "another");
     TELL(cuGreenCtxDestroy(green));
     TELL(cuMemFree_v2(one));
     TELL(cuMemAlloc_v2(&none, BYTES));
@@ -147,7 +149,7 @@ static void busy(void) {
     printf("%zu bytes are lost\n", lost());
 }
 
-enum { ENDS = 30, THREADS = 4, BLOCKS = 16, PAUSE_NS = 1500000 };
+enum { ENDS = 30, THREADS = 4, BLOCKS = 16, PAUSE_NS = 1500000, START_NS = 4000 };
 
 struct worker {
     CUcontext context;
@@ -197,7 +199,8 @@ static void beside(void) {
             workers[j] = (struct worker){.context = context, .seed = i * THREADS + j};
             REQUIRE(pthread_create(&threads[j], NULL, work, &workers[j]) == 0);
         }
-        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+        /* in the midst of their work, or as they begin it */
+        nanosleep(&(struct timespec){.tv_nsec = i % 2 ? PAUSE_NS : i * START_NS}, NULL);
         CHECK(cuGreenCtxDestroy(green));
         for (unsigned j = 0; j < THREADS; j++) {
             REQUIRE(pthread_join(threads[j], NULL) == 0);

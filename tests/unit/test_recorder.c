@@ -207,6 +207,17 @@ static void what_comes_after_the_end_leaves_the_figures_alone(void **state) {
     trace_free(trace);
 }
 
+static void a_child_that_records_nothing_loses_none_of_its_parents_events(void **state) {
+    (void)state;
+    uint64_t lost = stats_get(STATS_trace_lost); /* by other tests */
+    for (uintptr_t i = 1; i <= 10; i++)
+        recorder_alloc(i, 1, NULL, 0, 0);
+    recorder_forget_after_fork();
+    recorder_open("no file is made", refuse);
+    recorder_finish();
+    assert_int_equal(stats_get(STATS_trace_lost), lost);
+}
+
 /* As in a child that a signal's handler forks in the midst of an event. */
 static void
 an_event_that_a_fork_interrupts_ends_in_the_child_and_is_not_recorded_there(void **state) {
@@ -248,6 +259,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(later_sites_than_the_table_holds_are_unknown, start, end),
         cmocka_unit_test_setup_teardown(what_comes_after_the_end_leaves_the_figures_alone, start,
                                         end),
+        cmocka_unit_test_setup_teardown(
+            a_child_that_records_nothing_loses_none_of_its_parents_events, start, end),
         cmocka_unit_test_setup_teardown(
             an_event_that_a_fork_interrupts_ends_in_the_child_and_is_not_recorded_there, start,
             end),
