@@ -10,11 +10,10 @@
 static const size_t any_below = 4096;
 
 enum {
-    /* Any block serves that wastes this part, or less, of what the bound on waste leaves: the more
-     * is wasted already, the less that is, and the less the nearer the ratio is to 1. */
-    LITTLE_WASTE = 16,
+    FOR_OTHERS = 5,   /* this part of what the bound on waste leaves is not one request's to take */
+    LITTLE_WASTE = 6, /* any block serves that wastes this part, or less, of what one may take */
     MOST_GROWTH = 4,
-    MOST_GIVEN_UP = 4, /* a larger one serves others: the request adds little to what is held */
+    MOST_GIVEN_UP = 4 /* a larger one serves others: the request adds little to what is held */
 };
 
 static int compare(const struct pool_block *one, const struct pool_block *other) {
@@ -50,11 +49,15 @@ void site_give(struct idle_store *store, struct pool_block *block) {
     store->bytes += block->size;
 }
 
+/* Bytes that one request may waste. */
+static size_t most_waste(const struct fit *fit) {
+    return fit->surplus - fit->surplus / FOR_OTHERS;
+}
+
+/* Bytes that may be wasted whatever the ratio is, but the fewer the nearer it is to 1. */
 static size_t little_waste(const struct fit *fit) {
-    size_t little = fit->surplus / LITTLE_WASTE;
-    if (!fit->little || fit->ratio >= 2)
-        return fit->little ? little : 0;
-    return (size_t)((fit->ratio - 1) * (double)little);
+    double part = (fit->ratio < 2 ? fit->ratio - 1 : 1) / LITTLE_WASTE;
+    return fit->little ? (size_t)(part * (double)most_waste(fit)) : 0;
 }
 
 /* Only the smallest block of sufficient size is looked at: in every order that matters the others
@@ -66,7 +69,7 @@ static bool fits(const struct pool_block *block, const struct fit *fit) {
     bool near = (double)block->size <= fit->ratio * (double)fit->size ||
                 (double)block->asked <= fit->ratio * (double)fit->bytes ||
                 block->size <= any_below || more <= little_waste(fit);
-    return near && more <= fit->surplus;
+    return near && more <= most_waste(fit);
 }
 
 static size_t most(const struct fit *fit) {
@@ -79,7 +82,7 @@ static size_t most(const struct fit *fit) {
 
 static size_t reach(const struct fit *fit) {
     lock_check_held(LOCK_POOL);
-    size_t size = most(fit), bounded = fit->size + fit->surplus;
+    size_t size = most(fit), bounded = fit->size + most_waste(fit);
     if (fit->ratio <= 1 || fit->size > SIZE_MAX / MOST_GROWTH)
         return fit->size;
     if (bounded >= fit->size && size > bounded)

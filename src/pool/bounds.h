@@ -15,20 +15,21 @@ static inline bool bounds_ask_at_frees(const struct pool_config *config) {
 }
 
 /* All below: lock held.
- *
- * Waste: the physical bytes by which reused blocks may exceed the requests that they serve,
- * over all live blocks of a device. */
-
-/* Bytes that reuse may still add. */
+ * Waste is the physical bytes by which a device's live blocks exceed the requests that they serve.
+ * A peak that has stood for a sixth of all allocations and frees is likely to stay: part of what
+ * lies above it may go to waste, too. The bytes that reuse may still add: */
 static inline uint64_t waste_bound_left(const struct pool_config *config,
                                         const struct device *device) {
     lock_check_held(LOCK_POOL);
-    static const uint64_t slack = 32 << 20;
     if (PLANTED(oversize))
         return UINT64_MAX;
-    uint64_t share = device->total / 200 * 3, peak = device->peak_in_use / 50 + slack;
-    uint64_t allowed =
-        limit_in_bytes(&config->max_waste, device->total, share < peak ? share : peak);
+    uint64_t total = device->total, peak = device->peak_in_use, of_peak = peak / 50 + (32 << 20);
+    uint64_t share = total / 200 * 3, above = peak < total ? (total - peak) / 8 : 0;
+    if (device->frugal)
+        share = total / 100;
+    else if (above > share && device->changes - device->peaked > device->changes / 6 + 64)
+        share = above < total / 50 ? above : total / 50;
+    uint64_t allowed = limit_in_bytes(&config->max_waste, total, share < of_peak ? share : of_peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
@@ -50,8 +51,7 @@ static inline struct fit waste_bound_fit(const struct pool_config *config,
 uint64_t idle_bound_room(const struct pool *pool, const struct device *device);
 /* Bytes of idle memory that are to be given up, once `growth` more are live. */
 uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth);
-/* Bytes that may be allocated beside what is idle before anything is to be given back, by the
- * pool's own bound, or the driver to be asked what is free. */
+/* Bytes to allocate before idle memory is to be given back, or the driver asked what is free. */
 uint64_t idle_bound_room_to_grow(const struct device *device);
 
 /* Bytes of idle memory that were not needed of late: to be given up now. */
@@ -64,11 +64,9 @@ static inline void decay_note_idle(struct device *device, int64_t idle) {
         device->bounds.least_idle = idle > 0 ? (uint64_t)idle : 0;
 }
 
-/* Headroom is what stays free beside the pool. */
-
-/* After `grown` bytes were allocated, whether the driver may lack memory for launches: then it is
- * to be asked what is left. That costs more than an allocation: so after each answer half of what
- * there is above the headroom may be allocated before it is asked again. */
+/* Headroom is what stays free beside the pool. Whether the driver may lack memory for launches once
+ * `grown` bytes were allocated, and is to be asked. That costs more than an allocation: after each
+ * answer half of what there is above the headroom may be allocated before it is asked again. */
 static inline bool headroom_may_lack(struct device *device, uint64_t grown) {
     lock_check_held(LOCK_POOL);
     if (device->held == device->live || device->memory != POOL_DEVICE)
@@ -94,15 +92,12 @@ uint64_t headroom_lack(const struct pool_config *config, struct device *device,
                        const struct available *left, size_t growth);
 /* Whether not even `growth` bytes are left. */
 bool headroom_is_urgent(const struct available *left, size_t growth);
-/* Whether more is live, or used by others, than when idle memory was last given up for it: it is
- * taken to be given up now. */
+/* Whether more is live, or used by others, than when idle memory was last given up for it. */
 bool headroom_is_new_reason(struct device *device, const struct available *left);
 void headroom_put_off(struct device *device); /* it was not given up after all */
 
-/* What was given up to keep within a bound, and was then missed: so that the report can tell
- * whether it is the program that causes misses, or the bound. Remembered are sizes alone, the last
- * of each of some classes. */
-
+/* The sizes last given up to keep within a bound, one of each of some classes: where such a one is
+ * missed, the report can tell that the bound is the cause, not the program. */
 static inline uint64_t *given_up_place(struct device *device, size_t size) {
     lock_check_held(LOCK_POOL);
     uint64_t class = (uint64_t)size * 0x9e3779b97f4a7c15u >> (64 - GIVEN_UP_BITS);

@@ -1,5 +1,4 @@
-/* The pool's records of contexts, devices, and sites' stats. Everything here is guarded by the
- * pool's lock, except where a comment says otherwise. */
+/* The pool's records of contexts, devices and sites, under its lock unless said otherwise. */
 #ifndef POOLCUDA_POOL_CONTEXT_H
 #define POOLCUDA_POOL_CONTEXT_H
 
@@ -45,8 +44,7 @@ struct device_bounds {
  * address of (HMM). HOST_ALWAYS: or it has the host's page tables (ATS), or nobody is to look. */
 enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
 
-/* One device, by ordinal, or the ledger of a kind of memory that is no device's. Byte sums are over
- * all its contexts.
+/* One device, by ordinal, or the ledger of a kind of memory that is no device's: of all contexts.
  * Invariant: its figures are those of counters.def, over_size is the part of live by which blocks
  * exceed their own request's rounded size. What is idle or waste is stored nowhere: see internal.h.
  * Peaks are the largest values so far; frees and so on are counted since it was first used. */
@@ -73,18 +71,18 @@ struct device {
     bool unified;          /* its memory is the host's, or the host uses it as its own */
     atomic_bool unlimited; /* available.c, without the lock: no control group limits it */
     struct device_bounds bounds;
-    bool exact; /* some blocks are no larger than their requests, whatever the keeper rounds to */
-    bool saves; /* idle memory has gone back to the driver, or some site's sizes only grow */
-    /* ledger_sums.c: how many samples there are, the nanoseconds
-     * that each stands for, and what was held at the last one and in the map. NULL: what is no
-     * device has none. */
+    bool frugal; /* an allocation has failed that it has memory for: its live blocks waste less */
+    bool exact;  /* some blocks are no larger than their requests, whatever the keeper rounds to */
+    bool saves;  /* idle memory has gone back to the driver, or some site's sizes only grow */
+    uint64_t changes, peaked; /* allocations and frees; these when peak_in_use last grew */
+    /* ledger_sums.c: how many samples there are, the nanoseconds that each stands for, and what was
+     * held at the last one and in the map. NULL: what is no device has none. */
     struct stats_device *stats;
     uint32_t samples;
-    uint64_t interval, changes, noted, noted_held, mapped_held;
+    uint64_t interval, noted, noted_held, mapped_held;
     struct address_index index;  /* of its blocks, if the pool is indexed */
     struct pool_block *stranded; /* stranded.c: a list */
-    _Atomic uint64_t
-        renewed_ns; /* cache_stop.c, without the lock: when a call last went the long way */
+    _Atomic uint64_t renewed_ns; /* cache_stop.c, no lock: when a call last went the long way */
     TAILQ_ENTRY(device) link;
 };
 
@@ -117,9 +115,8 @@ struct context {
     uint64_t live_blocks;
     struct pool_block *sentinel; /* cache_stop.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_stop.c: whether caches may serve frees, when last looked at */
-    /* Parts of its idle memory that are freed only with it, until it is over: so many of what
-     * device->ending counts are these. */
-    unsigned left;
+    unsigned
+        left; /* parts of idle memory that go only with it: device->ending counts them till then */
     struct idle_store store;
     const struct source *source;
     struct mapped *mapped; /* what these sources have, NULL until needed */
@@ -128,8 +125,7 @@ struct context {
     struct site *sites; /* uthash by key */
     CUevent event;      /* to ask whether the context is idle; NULL until needed */
     bool event_pending; /* it was recorded and had not completed when last looked at */
-    bool
-        resting; /* release.c: whether its work was done when last asked, or that cannot be asked */
+    bool resting;       /* release.c: its work was done when last asked, or that cannot be asked */
     struct block_list unfenced;           /* deferred blocks that no fence covers yet */
     TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence_lists.c's */
     struct fence_event *spare_events;

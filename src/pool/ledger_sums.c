@@ -128,6 +128,8 @@ static void note_pool_peaks(struct pool *pool, uint64_t live) {
 void ledger_note_peaks(struct pool *pool, struct device *device, uint64_t in_use, uint64_t live,
                        uint64_t taken) {
     lock_check_held(LOCK_POOL);
+    if ((int64_t)(device->in_use + in_use) > (int64_t)device->peak_in_use)
+        device->peaked = device->changes;
     raise(&device->peak_in_use, device->in_use + in_use);
     raise(&device->peak_live, device->live + live);
     raise(&device->peak_held, device->held);

@@ -72,7 +72,7 @@ void do_alloc_pitch(struct world *world, const struct operation *operation) {
 static void crowd(struct world *world, const struct operation *operation) {
     struct block *block = world_empty_slot(world, operation->a);
     size_t gap = world->total / 100 * (2 + operation->a % 9), page = world_footprint(1);
-    size_t loss = (size_t)(world_small_blocks(world) + 2) * page + world->total / 200 * 3;
+    size_t loss = (size_t)(world_small_blocks(world) + 2) * page + world->total / 50;
     size_t kept = world_held(world) + (gap > loss ? gap : loss);
     if (block && kept + page <= world->total)
         alloc_bytes(world, block, (world->total - kept) / page * page, operation->c);
@@ -80,8 +80,7 @@ static void crowd(struct world *world, const struct operation *operation) {
 
 /* What fits there under a pool, too: some is lost to larger blocks and to pages. */
 static size_t temporary_room(const struct world *world) {
-    size_t loss =
-        world->total / 200 * 3 + (size_t)(world_small_blocks(world) + 2) * world_footprint(1);
+    size_t loss = world->total / 50 + (size_t)(world_small_blocks(world) + 2) * world_footprint(1);
     size_t kept = world_held(world) + loss;
     return kept < world->total ? world->total - kept : 0;
 }

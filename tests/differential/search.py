@@ -63,8 +63,8 @@ DECLARED = {"pyopencl": {"memory"}, "bfc": {"memory", "attributes"},
 SLOWER = 1.05
 # Pages that zones and the quarantine (1/64 of the device) keep while memory is checked.
 CHECKED = MEMORY // 64 + 32 * PAGE
-# What a program that does not ask natively could not tell either: waste is at most 1.5% of the device.
-WASTE = MEMORY // 200 * 3
+# What a program that does not ask natively could not tell either: waste is at most 2% of the device.
+WASTE = MEMORY // 50
 
 
 def build(pooled=True):
