@@ -11,14 +11,20 @@ CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
     return result;
 }
 
+bool pool_permits_no_free(struct pool *pool) {
+    CUcontext current;
+    context_current(pool, &current);
+    return free_is_not_permitted(pool, POOL_DEVICE, current);
+}
+
 CUresult pool_refuses_frees(struct pool *pool) {
     CUcontext current;
-    CUresult result = CUDA_SUCCESS;
+    if (pool_permits_no_free(pool))
+        return CUDA_ERROR_NOT_PERMITTED;
     context_current(pool, &current);
-    if (free_is_not_permitted(pool, POOL_DEVICE, current))
-        result = CUDA_ERROR_NOT_PERMITTED;
-    else if (current && !pool_knows_context(pool, current))
-        result = source_release(pool, POOL_DEVICE, POOL_NOWHERE);
+    if (!current || pool_knows_context(pool, current))
+        return CUDA_SUCCESS;
+    CUresult result = source_release(pool, POOL_DEVICE, POOL_NOWHERE);
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;
 }
 

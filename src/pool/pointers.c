@@ -82,7 +82,7 @@ void pool_taint(struct pool *pool, CUdeviceptr pointer, enum pool_taint reason) 
 }
 
 struct pool_block *pool_disown(struct pool *pool, CUdeviceptr pointer) {
-    if (pool_refuses_frees(pool) != CUDA_SUCCESS)
+    if (pool_permits_no_free(pool))
         return NULL;
     pool_lock(pool);
     struct pool_block *block = ledger_find(pool, pointer);

@@ -193,10 +193,14 @@ enum { POOL_NOWHERE = 8 };
 /* cuMemFree_v2. Pointers that are not the pool's are forwarded to the driver. */
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer);
 
+/* Whether the driver permits this thread no free, of whatever memory: it is in a host function.
+ * Asks the driver, in most threads for their context alone. */
+bool pool_permits_no_free(struct pool *pool);
 /* What the driver refuses any free of this thread's with, of whatever memory: it is in a host
  * function, or its current context has been destroyed. Such a free must leave all records and the
  * memory alone: another thread may rightly free the block at that time, or use it. CUDA_SUCCESS: it
- * does not. Asks the driver, in most threads for their context alone. */
+ * does not. Where the pool does not know the current context, the driver is asked by a free of
+ * nothing. */
 CUresult pool_refuses_frees(struct pool *pool);
 
 /* cuMemFree_v2 of a live block in two steps, for callers that keep it from reuse in between. The
