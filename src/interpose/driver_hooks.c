@@ -191,14 +191,21 @@ CURRENT_HOOK(cuCtxPushCurrent_v2)
 
 /* Contexts that end: the pool lets go first, while their memory still exists. */
 
-/* Returns the pool, for pool_end_is_over. */
-static struct pool *context_ending(CUcontext context, const char *call) {
+/* What precedes every end. Returns the pool, in whose call it is then, for pool_end_is_over. */
+static struct pool *begin_end(const char *call) {
     struct pool *pool = state_begin_call();
     if (!pool)
         return NULL;
     pool_end_begins(pool);
     pool_pay(pool, call);
     given_forget();
+    return pool;
+}
+
+static struct pool *context_ending(CUcontext context, const char *call) {
+    struct pool *pool = begin_end(call);
+    if (!pool)
+        return NULL;
     if (state_check())
         check_context_ending(state_check(), context);
     pool_context_ending(pool, context);
@@ -231,16 +238,9 @@ END_HOOK(cuCtxDestroy, CUcontext, end_context)
 END_HOOK(cuCtxDestroy_v2, CUcontext, end_context)
 END_HOOK(cuCtxDetach, CUcontext, end_context)
 
-/* What precedes the end of a device's primary context. Returns the pool, in whose call it is then.
- */
 static struct pool *primary_ending(CUdevice device, const char *call) {
-    struct pool *pool = state_begin_call();
-    if (!pool)
-        return NULL;
-    pool_end_begins(pool);
-    pool_pay(pool, call);
-    given_forget();
-    if (state_check())
+    struct pool *pool = begin_end(call);
+    if (pool && state_check())
         check_primary_ending(state_check(), device);
     return pool;
 }
@@ -280,9 +280,6 @@ END_HOOK(cuDevicePrimaryCtxRelease_v2, CUdevice, release_primary)
 
 /* *device: whose primary context it releases, or -1. */
 static void green_ending(struct pool *pool, CUcontext context, CUdevice *device) {
-    pool_end_begins(pool);
-    pool_pay(pool, "cuGreenCtxDestroy");
-    given_forget();
     *device = pool_green_ending(pool, context);
     if (*device < 0)
         return;
@@ -307,7 +304,7 @@ CUresult hook_cuGreenCtxDestroy(void *green_context) {
         return CUDA_ERROR_NOT_INITIALIZED;
     *(void **)&context_of = real_find("cuCtxFromGreenCtx");
     bool known = context_of && context_of(&context, green_context) == CUDA_SUCCESS;
-    struct pool *pool = known ? state_begin_call() : NULL;
+    struct pool *pool = known ? begin_end("cuGreenCtxDestroy") : NULL;
     if (!pool)
         return REAL(cuGreenCtxDestroy)(green_context);
     green_ending(pool, context, &device);

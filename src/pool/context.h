@@ -115,8 +115,7 @@ struct context {
     uint64_t live_blocks;
     struct pool_block *sentinel; /* cache_stop.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_stop.c: whether caches may serve frees, when last looked at */
-    unsigned
-        left; /* parts of idle memory that go only with it: device->ending counts them till then */
+    unsigned left; /* parts of idle memory that go with it alone; device->ending has them, too */
     struct idle_store store;
     const struct source *source;
     struct mapped *mapped; /* what these sources have, NULL until needed */
