@@ -4,11 +4,14 @@
 #include "cost.h"
 #include "settings.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { HAZARDS_KEPT = 1000, UNSERVED_KEPT = 1000 };
@@ -124,41 +127,67 @@ static void expand(const char *pattern, char *path, size_t size) {
     path[used] = '\0';
 }
 
-static void write_figures(FILE *out) {
+/* As the process ends. A handler that calls exit may have interrupted a call that holds the lock,
+ * and would wait for itself: after a while the figures are read as they are. */
+static bool locked_in_time(void) {
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec++;
+    return pthread_mutex_timedlock(&mutex, &until) == 0;
+}
+
+/* Without the heap, in which the call that was interrupted may have been. */
+__attribute__((format(printf, 2, 3))) static void put(int out, const char *format, ...) {
+    char line[8192];
+    va_list values;
+    int length;
+
+    va_start(values, format);
+    length = vsnprintf(line, sizeof line, format, values);
+    va_end(values);
+    (void)!write(out, line, length < (int)sizeof line ? (size_t)length : sizeof line - 1);
+}
+
+static void write_figures(int out) {
+    bool locked = locked_in_time();
+
     for (size_t i = 0; i < ENTRY_POINT_COUNT; i++)
         if (calls[i] != 0)
-            fprintf(out, "calls.%s %llu\n", names[i], (unsigned long long)calls[i]);
+            put(out, "calls.%s %llu\n", names[i], (unsigned long long)calls[i]);
     if (settings()->fail_call != 0 || settings()->fail_caller != NULL)
-        fprintf(out, "calls_by_caller %llu\n", (unsigned long long)calls_by_caller);
+        put(out, "calls_by_caller %llu\n", (unsigned long long)calls_by_caller);
     if (injected != NULL)
-        fprintf(out, "injected %s\n", injected);
-    pthread_mutex_lock(&mutex);
-    fprintf(out, "held_bytes %lld\npeak_held_bytes %lld\nmodelled_ns %llu\nhazards %llu\n",
-            (long long)held, (long long)peak_held, (unsigned long long)cost_modelled_ns(),
-            (unsigned long long)hazards);
+        put(out, "injected %s\n", injected);
+    put(out, "held_bytes %lld\npeak_held_bytes %lld\nmodelled_ns %llu\nhazards %llu\n",
+        (long long)held, (long long)peak_held, (unsigned long long)cost_modelled_ns(),
+        (unsigned long long)hazards);
     for (uint64_t i = 0; i < hazards && i < HAZARDS_KEPT; i++)
-        fprintf(out, "hazard.%llu %s\n", (unsigned long long)i, hazard_lines[i]);
+        put(out, "hazard.%llu %s\n", (unsigned long long)i, hazard_lines[i]);
     for (size_t i = 0; i < unserved_count; i++)
-        fprintf(out, "unserved.%zu %s %s%s%llu\n", i, unserved[i].call, unserved[i].detail,
-                *unserved[i].detail == '\0' ? "" : " ", (unsigned long long)unserved[i].times);
-    pthread_mutex_unlock(&mutex);
+        put(out, "unserved.%zu %s %s%s%llu\n", i, unserved[i].call, unserved[i].detail,
+            *unserved[i].detail == '\0' ? "" : " ", (unsigned long long)unserved[i].times);
+    if (locked)
+        pthread_mutex_unlock(&mutex);
 }
 
 /* SIMCUDA_REPORT=1: what stands between the program and its running as on a GPU. */
 static void list_unserved(void) {
-    pthread_mutex_lock(&mutex);
+    bool locked = locked_in_time();
+
     if (unserved_count == 0)
         fprintf(stderr, "simcuda: all that was asked for was served\n");
     for (size_t i = 0; i < unserved_count; i++)
         fprintf(stderr, "simcuda: not served: %s%s%s: %llu times\n", unserved[i].call,
                 *unserved[i].detail == '\0' ? "" : ": ", unserved[i].detail,
                 (unsigned long long)unserved[i].times);
-    pthread_mutex_unlock(&mutex);
+    if (locked)
+        pthread_mutex_unlock(&mutex);
 }
 
 __attribute__((destructor)) static void write_report(void) {
     char path[4096];
-    FILE *out;
+    int out;
 
     if (settings()->report == NULL || forked)
         return;
@@ -167,11 +196,11 @@ __attribute__((destructor)) static void write_report(void) {
         return;
     }
     expand(settings()->report, path, sizeof path);
-    out = fopen(path, "we");
-    if (out == NULL) {
+    out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out < 0) {
         fprintf(stderr, "simcuda: SIMCUDA_REPORT=\"%s\": cannot be written, no report\n", path);
         return;
     }
     write_figures(out);
-    fclose(out);
+    close(out);
 }
