@@ -70,13 +70,29 @@ static struct check_block *begin(struct check *check, const struct call_site *si
     return block;
 }
 
+/* While its context may be ending, the block is known for what it is, and not checked. False: it
+ * has ended, and nothing is registered. */
+static bool register_unchecked(struct check *check, struct check_block *block) {
+    stats_add(STATS_check_unchecked_blocks, 1);
+    check_lock(check);
+    bool there = !block->context->ended;
+    if (there) {
+        block_add(check, block);
+        block_detach(check, block);
+    } else {
+        block_remove_all(check, block->base, block->size);
+    }
+    check_unlock(check);
+    return there;
+}
+
 /* Registers the block as the program's. This thread has its zones filled, before the program has
- * it; where no launch is to be had without a wait, they are filled later. False: its context is
- * about to end, and nothing is registered. */
+ * it; where no launch is to be had without a wait, they are filled later. False: its context has
+ * ended, and nothing is registered. */
 static bool register_block(struct check *check, struct check_block *block) {
     struct check_context *context = block->context;
     if (!context_begin_use(check, context))
-        return false;
+        return register_unchecked(check, block);
     struct check_launch *launch = results_take_for_zones(check, context);
     check_lock(check);
     block->verified = context->work;
@@ -107,9 +123,8 @@ static CUresult hand_out(struct check *check, struct check_block *block, size_t 
     if (register_block(check, block))
         return CUDA_SUCCESS;
     *pointer = block->base;
-    size_t bytes = block->size;
     free(block);
-    return hand_out_unchecked(check, *pointer, bytes);
+    return CUDA_SUCCESS;
 }
 
 /* What is to be allocated, with or without zones. */

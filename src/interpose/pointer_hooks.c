@@ -152,7 +152,7 @@ static void correct_attribute(struct pool *pool, CUpointer_attribute attribute, 
     switch (attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT: /* mapped memory has none */
         if (place->part && !*(CUcontext *)data)
-            *(CUcontext *)data = pool_owner_of(pool, place->context);
+            *(CUcontext *)data = place->context;
         break;
     case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
         *(CUdeviceptr *)data = place->base;

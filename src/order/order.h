@@ -94,9 +94,9 @@ struct order_context {
     struct order_event *spare;
     CUstream own; /* own_stream.c; NULL until needed */
     int users, recording;
-    int visits; /* visits.c */
-    /* closing: and no more of them begin. dismissed: a wait was left out for that. */
-    bool closing, dismissed;
+    int visits;     /* visits.c */
+    int closing;    /* ends, and releases that may be one, under way: no more visits begin */
+    bool dismissed; /* a wait was left out for that */
     struct order_stream legacy, per_thread; /* the latter: of order->sole, once it has been used */
     bool has_per_thread;
     LIST_HEAD(, order_stream) streams, busy;
@@ -193,7 +193,6 @@ CUresult order_fence_wait(struct order *order, struct order_fence *fence);
  * driver.
  * NULL: it cannot be created. */
 CUstream order_own_stream(struct order *order, CUcontext context);
-void order_end_own_stream(struct order *order, CUcontext context);
 /* Puts it behind what the context's frees owe, and behind nothing else. False: that has to be paid.
  */
 bool order_puts_own_behind(struct order *order, CUcontext context, CUstream own);

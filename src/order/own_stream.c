@@ -32,17 +32,6 @@ CUstream order_own_stream(struct order *order, CUcontext handle) {
     return keep(order, handle, made);
 }
 
-void order_end_own_stream(struct order *order, CUcontext handle) {
-    lock_take(&order->lock, LOCK_ORDER);
-    struct order_context *context = order_find(order, handle);
-    CUstream own = context ? context->own : NULL;
-    if (context)
-        context->own = NULL;
-    lock_drop(&order->lock, LOCK_ORDER);
-    if (own)
-        order->driver->stream_destroy(own);
-}
-
 /* Lock held. */
 static struct order_stream describe(struct order *order, struct order_context *context,
                                     CUstream own) {

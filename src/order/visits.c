@@ -112,7 +112,7 @@ void order_context_closes(struct order *order, CUcontext handle) {
     struct order_context *context = order_find(order, handle);
     if (context) {
         uint64_t began = clock_ns(CLOCK_MONOTONIC);
-        context->closing = true;
+        context->closing++;
         context->users++;
         while (context->visits && clock_ns(CLOCK_MONOTONIC) - began < LOST_NS)
             order_await(order, context);
@@ -125,9 +125,9 @@ void order_context_closes(struct order *order, CUcontext handle) {
 void order_context_stays(struct order *order, CUcontext handle) {
     lock_take(&order->lock, LOCK_ORDER);
     struct order_context *context = order_find(order, handle);
-    if (context)
-        context->closing = false;
-    if (context && context->dismissed)
+    if (context && context->closing)
+        context->closing--;
+    if (context && !context->closing && context->dismissed)
         order_owe_again(order, context);
     lock_drop(&order->lock, LOCK_ORDER);
 }

@@ -10,6 +10,7 @@
  * says so after the driver's call. Meanwhile the stream may have been asked, and another capture
  * may have begun in it or elsewhere, so an end is only counted for the stream that it names, and
  * there the ends of captures that are known to be over come first. */
+#include "pool/context_owners.h"
 #include "pool/internal.h"
 
 #include <errno.h>

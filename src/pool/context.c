@@ -1,4 +1,5 @@
 /* Contexts and their sites: learnt when they allocate. */
+#include "pool/context_owners.h"
 #include "pool/internal.h"
 
 #include "base/hash.h"
@@ -34,14 +35,6 @@ struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
         if (device->ordinal == ordinal)
             return device;
     return NULL;
-}
-
-bool context_is_created(const struct pool *pool, CUcontext handle) {
-    lock_check_held(LOCK_POOL);
-    const struct created_context *created = pool->created;
-    while (created && created->handle != handle)
-        created = created->next;
-    return created != NULL;
 }
 
 /* What the driver says of a context and its device. */
@@ -180,7 +173,7 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     struct context *context = device ? calloc(1, sizeof *context) : NULL;
     if (!context)
         return NULL;
-    bool created = context_is_created(pool, handle);
+    bool created = pool->owners && context_is_created(pool, handle);
     context->kind = *kind;
     context->keeper = kind_keeper(pool, kind);
     context->source = kind->memory == POOL_DEVICE ? pool->source : &source_plain;
@@ -207,13 +200,6 @@ bool context_is_known(const struct pool *pool, CUcontext handle) {
     return context_find(pool, handle) != NULL;
 }
 
-bool pool_knows_context(struct pool *pool, CUcontext context) {
-    pool_lock(pool);
-    bool known = context_is_known(pool, context);
-    pool_unlock(pool);
-    return known;
-}
-
 CUresult context_current(struct pool *pool, CUcontext *handle) {
     lock_check_none();
     *handle = NULL;
@@ -229,10 +215,12 @@ static __attribute__((noinline)) struct context *learn_context(struct pool *pool
                                                                const struct pool_kind *kind) {
     lock_check_held(LOCK_POOL);
     bool ending = pool->ends_under_way && !PLANTED(recorded_while_ending);
+    bool green = pool->lasting[WAIT_REASON_green];
     uint64_t ends = pool->ends;
     struct facts facts = {.device = {.memory = POOL_DEVICE}};
     pool_unlock(pool);
-    bool known = !ending && pool->driver->ctx_get_device(&facts.device.ordinal) == CUDA_SUCCESS &&
+    bool known = !ending && !(green && context_may_be_green(pool, handle)) &&
+                 pool->driver->ctx_get_device(&facts.device.ordinal) == CUDA_SUCCESS &&
                  ask_device(pool, &facts);
     pool_lock(pool);
     if (!known)

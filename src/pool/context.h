@@ -111,7 +111,7 @@ struct context {
     unsigned broken : 1; /* by a sticky error: everything passes through */
     unsigned releases : 31;
     bool created;      /* by cuCtxCreate and the like; else it is its device's primary context */
-    uint32_t ended_by; /* the thread that ends it or moves it to a primary one, by its number */
+    uint32_t ended_by; /* the thread that ends it, by its number */
     uint64_t live_blocks;
     struct pool_block *sentinel; /* cache_stop.c: one of its blocks; NULL: none is known */
     bool frees_quickly; /* cache_stop.c: whether caches may serve frees, when last looked at */
@@ -129,12 +129,6 @@ struct context {
     TAILQ_HEAD(fence_list, fence) fences; /* oldest first; fence_lists.c's */
     struct fence_event *spare_events;
     LIST_ENTRY(context) link;
-};
-
-/* A context that the program has made: any other is the primary one of its device. */
-struct created_context {
-    CUcontext handle;
-    struct created_context *next;
 };
 
 /* --- context.c and visit.c --- */
@@ -166,18 +160,12 @@ CUresult context_ask_host_access(const struct pool *pool, CUdevice ordinal,
 /* How idle memory of the kind is kept. */
 const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind);
 
-/* Whether the program has made it: no device owns it. Lock held. */
-bool context_is_created(const struct pool *pool, CUcontext handle);
 /* context_ends.c: nobody looks at any of them. Lock held. */
 void ended_contexts_forget(struct pool *pool);
 void context_destroy_sites(struct context *context); /* context_ends.c */
-/* created_contexts.c */
-void context_forget_created(struct pool *pool, CUcontext handle);
-void context_forget_all_created(struct pool *pool);
-/* The context that the driver names as the owner of what is allocated in that one, which is
- * current: of a green context's memory it is the primary one. NULL: the driver does not
- * say, which before 12.5 it does of blocks alone that the pool has there. Lock not held. */
-CUcontext context_ask_owner(struct pool *pool, CUcontext handle);
+/* created_contexts.c. With drivers before 12.5, which tell whose memory is that they have given,
+ * and not whose it would be: the current context's call has allocated this. Lock not held. */
+void context_learn_by(struct pool *pool, CUdeviceptr pointer);
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key);
 /* Makes `context` current for a while. Returns false, with nothing changed, if that fails twice. */
 struct context_push {

@@ -5,6 +5,7 @@
  * Records go through two lists: those that wait for the same threads are leaving together, and the
  * ones that end meanwhile wait in the other list for their turn. So the cost of an end does not
  * grow with the number of those before it. */
+#include "pool/context_owners.h"
 #include "pool/inside.h"
 #include "pool/internal.h"
 #include "pool/uncancelled.h"
@@ -324,84 +325,22 @@ void pool_context_ending(struct pool *pool, CUcontext handle) {
     while ((context = context_find(pool, handle)))
         end_and_release(pool, context);
     order_context_ends(&pool->order, handle);
-    context_forget_created(pool, handle);
+    context_forget_owner(pool, handle);
     pool_unlock(pool);
-}
-
-/* A green context, and what the driver says of it. */
-struct green {
-    CUcontext handle, primary; /* NULL: it cannot be asked just now */
-    unsigned long long id;     /* of the primary one, or 0 */
-    CUdevice device;           /* -1: it does not say */
-};
-
-/* Asks in the green context, which is current: what is allocated there is the primary one's. */
-static void ask_primary(struct pool *pool, struct green *green) {
-    green->primary = context_ask_owner(pool, green->handle);
-    if (green->primary == green->handle)
-        green->primary = NULL;
-    if (green->primary)
-        context_ask_id(pool, green->primary, &green->id);
 }
 
 /* Lock not held. */
-static void ask_green(struct pool *pool, struct green *green) {
-    lock_check_none();
-    struct context_push visit;
-    if (!context_push(pool, green->handle, &visit))
-        return;
-    if (pool->driver->ctx_get_device(&green->device) != CUDA_SUCCESS)
-        green->device = -1;
-    ask_primary(pool, green);
-    context_pop(pool, &visit);
-}
-
-/* The context's blocks are the primary one's from now on: its calls reach all that was made in the
- * green one, but for streams. Lock held on entry and return, not in between. */
-static void move_to_primary(struct pool *pool, struct context *context, const struct green *green) {
-    lock_check_held(LOCK_POOL);
-    if (!order_context_begins(&pool->order, green->primary, green->device))
-        return;
-    /* Until the green one has ended others may come from it, and make streams there. */
-    close_source(context);
-    while (context->source->reuses && context->users)
-        await_others(pool);
-    fence_drain(pool, context->device);
-    fence_streams_ended(pool, context);
-    pool_unlock(pool);
-    source_driver_pool_end_stream(pool, context);
-    order_end_own_stream(&pool->order, green->handle);
-    pool_lock(pool);
-    if (context->ended)
-        return;
-    context->ended_by = thread_number();
-    context->handle = green->primary;
-    context->id = green->id;
-    context->created = false;
-}
-
 CUdevice pool_green_ending(struct pool *pool, CUcontext handle) {
-    struct green green = {.handle = handle, .device = -1};
-    ask_green(pool, &green);
-    pool_lock(pool);
-    struct context *context = green.primary ? context_find_kind(pool, handle, &kind_device) : NULL;
-    if (context)
-        move_to_primary(pool, context, &green);
-    pool_unlock(pool);
+    lock_check_none();
+    CUdevice device = -1;
+    struct context_push visit;
+    if (context_push_ending(pool, handle, &visit)) {
+        if (pool->driver->ctx_get_device(&device) != CUDA_SUCCESS)
+            device = -1;
+        context_pop(pool, &visit);
+    }
     pool_context_ending(pool, handle);
-    return green.device;
-}
-
-/* What this thread has moved to a primary context is there to be used. Lock held. */
-static void open_moved(struct pool *pool) {
-    lock_check_held(LOCK_POOL);
-    struct context *context;
-    LIST_FOREACH (context, &pool->contexts, link)
-        if (context->closing && context->ended_by == thread_number()) {
-            context->closing = false;
-            context->ended_by = 0;
-            count_closed(pool, context->device);
-        }
+    return device;
 }
 
 static struct context *find_primary(struct pool *pool, CUdevice ordinal) {
@@ -422,6 +361,7 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     if (PLANTED(stale_context))
         return;
     pool_lock(pool);
+    context_forget_learnt_owners(pool); /* those end with their primary ones */
     free_ended(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_release(pool, context);
@@ -481,6 +421,7 @@ bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
         return true;
     begin_end(pool, NULL, ordinal);
     pool_lock(pool);
+    context_forget_learnt_owners(pool);
     free_ended(pool);
     while ((context = find_primary(pool, ordinal)))
         end_and_forget(pool, context);
@@ -553,7 +494,6 @@ void pool_end_is_over(struct pool *pool, bool ended) {
         stranded_end_is_over(pool, ended);
         count_freed(pool, &pool->ended, ended);
         count_freed(pool, &pool->leaving, ended);
-        open_moved(pool);
     }
     if (pool->ends_under_way) /* else this is a forked child */
         pool->ends_under_way--;

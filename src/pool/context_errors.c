@@ -1,5 +1,6 @@
 /* What an error of the driver's means for later calls: in a context that is lost, and once the
  * driver has shut down, nothing is pooled any more. */
+#include "pool/context_owners.h"
 #include "pool/internal.h"
 
 /* Whether cuda.h says that the context is unusable after this error. */
@@ -47,10 +48,13 @@ static bool is_lost(struct pool *pool, CUcontext handle, CUresult error) {
     return again == error;
 }
 
-/* Nothing is pooled there any more, of whatever kind. Lock held. */
+/* Nothing is pooled there any more, of whatever kind: of a green context, in its primary one. Lock
+ * held. */
 static void lose_context(struct pool *pool, CUcontext handle) {
     lock_check_held(LOCK_POOL);
     struct context *context;
+    CUcontext owner = context_owner(pool, handle);
+    handle = owner ? owner : handle;
     LIST_FOREACH (context, &pool->contexts, link)
         if (context->handle == handle)
             context->broken = true;
@@ -70,8 +74,7 @@ void context_note_error(struct pool *pool, struct context *context, CUresult res
         return;
     pool_lock(pool);
     lose_context(pool, handle);
-    if (context->handle == handle) /* else it was a green one, whose memory is its primary one's */
-        context->broken = true;    /* it may have ended meanwhile */
+    context->broken = true; /* it may have ended meanwhile */
     pool_unlock(pool);
 }
 

@@ -1,22 +1,15 @@
-/* Contexts that the program has made itself, as it makes and ends them; and whose memory they use.
- */
-#include "pool/internal.h"
-#include "pool/ledger.h"
+/* Contexts that the program makes itself, and whose memory the current one uses: a green context's
+ * is its primary one's, which is current for as long as a call about memory takes. */
+#include "pool/context_owners.h"
 
 #include "thread_marks.h"
-
-#include <stdlib.h>
 
 void pool_context_created(struct pool *pool, CUcontext handle) {
     thread_number(); /* it is current: see order_may_owe */
     order_context_begins(&pool->order, handle, ORDER_NO_DEVICE);
     pool_lock(pool);
-    struct created_context *created =
-        context_is_created(pool, handle) ? NULL : calloc(1, sizeof *created);
-    if (created) {
-        *created = (struct created_context){handle, pool->created};
-        pool->created = created;
-    }
+    context_forget_owner(pool, handle); /* a green one of before */
+    context_add_owner(pool, handle, handle, true);
     pool_unlock(pool);
 }
 
@@ -27,25 +20,61 @@ bool pool_context_is_created(struct pool *pool, CUcontext handle) {
     return created;
 }
 
-CUcontext pool_owner_of_current(struct pool *pool) {
-    const struct driver *driver = pool->driver;
-    CUcontext owner = NULL;
-    void *green;
-    if (!atomic_load(&pool->lasting[WAIT_REASON_green]))
-        return driver->ctx_get_current(&owner) == CUDA_SUCCESS ? owner : NULL;
-    bool says = driver->stream_get_ctx_v2 &&
-                driver->stream_get_ctx_v2(CU_STREAM_LEGACY, &owner, &green) == CUDA_SUCCESS;
-    return says ? owner : NULL;
+/* The owner as far as the pool knows it, or NULL. Lock held. */
+static CUcontext find_owner(struct pool *pool, CUcontext handle) {
+    lock_check_held(LOCK_POOL);
+    CUcontext owner = context_owner(pool, handle);
+    return owner || !context_is_known(pool, handle) ? owner : handle;
 }
 
-CUcontext pool_owner_of(struct pool *pool, CUcontext context) {
-    bool pushed;
-    if (!atomic_load(&pool->lasting[WAIT_REASON_green]) ||
-        !pool_push_context(pool, context, &pushed))
-        return context;
-    CUcontext owner = pool_owner_of_current(pool);
-    pool_pop_device(pool, pushed);
-    return owner ? owner : context;
+/* ends: how many there were before the driver was asked. Since then the context may have ended. */
+static void remember_owner(struct pool *pool, CUcontext handle, CUcontext owner, uint64_t ends) {
+    pool_lock(pool);
+    if (pool->ends == ends && !find_owner(pool, handle))
+        context_add_owner(pool, handle, owner, false);
+    pool_unlock(pool);
+}
+
+static CUcontext learn_owner(struct pool *pool, CUcontext handle) {
+    pool_lock(pool);
+    CUcontext owner = find_owner(pool, handle);
+    bool ending = pool->ends_under_way;
+    uint64_t ends = pool->ends;
+    pool_unlock(pool);
+    if (owner)
+        return owner;
+    owner = pool_owner_of_current(pool);
+    if (owner && owner != handle && !ending)
+        remember_owner(pool, handle, owner, ends);
+    return owner;
+}
+
+void context_learn_by(struct pool *pool, CUdeviceptr pointer) {
+    lock_check_none();
+    const struct driver *driver = pool->driver;
+    CUcontext handle, owner = NULL;
+    if (!atomic_load(&pool->lasting[WAIT_REASON_green]) || driver->stream_get_ctx_v2 ||
+        !driver->pointer_get_attribute || context_current(pool, &handle) != CUDA_SUCCESS)
+        return;
+    pool_lock(pool);
+    uint64_t ends = pool->ends;
+    bool learns = handle && !pool->ends_under_way && !find_owner(pool, handle);
+    pool_unlock(pool);
+    if (learns && driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, pointer) ==
+                      CUDA_SUCCESS)
+        remember_owner(pool, handle, owner, ends);
+}
+
+struct pool *context_push_owner(struct pool *pool) {
+    lock_check_none();
+    CUcontext handle;
+    bool pushed = false;
+    if (context_current(pool, &handle) == CUDA_SUCCESS && handle) {
+        CUcontext owner = learn_owner(pool, handle);
+        if (owner && owner != handle)
+            order_make_current(&pool->order, owner, &pushed);
+    }
+    return pushed ? pool : NULL;
 }
 
 bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed) {
@@ -56,69 +85,4 @@ bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed) {
     if (!known)
         pool_pop_device(pool, *pushed);
     return known != NULL;
-}
-
-void context_forget_created(struct pool *pool, CUcontext handle) {
-    struct created_context **link = &pool->created;
-    while (*link && (*link)->handle != handle)
-        link = &(*link)->next;
-    struct created_context *gone = *link;
-    if (gone)
-        *link = gone->next;
-    free(gone);
-}
-
-void context_forget_all_created(struct pool *pool) {
-    while (pool->created)
-        context_forget_created(pool, pool->created->handle);
-}
-
-/* One of the context's blocks of device memory. 0: it has none. Lock not held. */
-static CUdeviceptr any_block(struct pool *pool, CUcontext handle) {
-    lock_check_none();
-    const struct pool_block *block;
-    struct ledger_place place = {0};
-    CUdeviceptr pointer = 0;
-    pool_lock(pool);
-    while (!pointer && (block = ledger_next(pool, &place)))
-        if (block->context->handle == handle && block->context->kind.memory == POOL_DEVICE)
-            pointer = block->pointer;
-    pool_unlock(pool);
-    return pointer;
-}
-
-/* The context of what is allocated now, on a full device of host memory. NULL: that fails. Both
- * frees wait for the work there. */
-static CUcontext probe_owner(const struct driver *driver) {
-    CUcontext owner = NULL;
-    CUdeviceptr probe;
-    void *host;
-    if (driver->mem_alloc(&probe, 1) == CUDA_SUCCESS) {
-        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, probe);
-        driver->mem_free(probe);
-    } else if (driver->mem_host_alloc && driver->mem_host_alloc(&host, 1, 0) == CUDA_SUCCESS) {
-        driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, (CUdeviceptr)host);
-        driver->mem_free_host(host);
-    }
-    return owner;
-}
-
-CUcontext context_ask_owner(struct pool *pool, CUcontext handle) {
-    lock_check_none();
-    const struct driver *driver = pool->driver;
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    CUcontext owner = pool_owner_of_current(pool);
-    if (owner && owner != handle)
-        return owner;
-    CUdeviceptr block = driver->pointer_get_attribute ? any_block(pool, handle) : 0;
-    if (!block)
-        return NULL; /* there is nothing to keep */
-    if (driver->pointer_get_attribute(&owner, CU_POINTER_ATTRIBUTE_CONTEXT, block) != CUDA_SUCCESS)
-        owner = NULL;
-    if (owner || pool_driver_waits(pool))
-        return owner;
-    gate_exchange_capture_mode(pool, &mode); /* no capture is disturbed */
-    owner = probe_owner(driver);
-    gate_exchange_capture_mode(pool, &mode);
-    return owner;
 }

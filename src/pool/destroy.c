@@ -1,5 +1,6 @@
 /* The end of a pool, and what a fork of the process leaves of it. */
 #include "pool/cache_stopped.h"
+#include "pool/context_owners.h"
 #include "pool/inside.h"
 #include "pool/internal.h"
 
@@ -37,7 +38,7 @@ static void drop_everything(struct pool *pool) {
         HASH_DELETE(by_key, pool->site_records, record);
         free(record);
     }
-    context_forget_all_created(pool);
+    context_forget_owners(pool);
     memory_pools_forget(pool);
     captures_forget(pool);
     wait_forget(pool);

@@ -11,7 +11,6 @@ struct fit;
 /* All below: lock held. */
 
 void fence_context_ended(struct pool *pool, struct context *context);
-void fence_streams_ended(struct pool *pool, struct context *context); /* its streams alone */
 /* Keeps a deferred block, whose freed_by is set, until a fence has passed. Until then freed_in may
  * have it: the stream in whose order it was freed, in its own context; NULL: none. */
 void fence_defer(struct pool *pool, struct pool_block *block, CUstream freed_in);

@@ -290,11 +290,6 @@ void fence_forget_streams(struct pool *pool) {
     pool->fences_recording = 0;
 }
 
-void fence_streams_ended(struct pool *pool, struct context *context) {
-    lock_check_held(LOCK_POOL);
-    forget_streams_of(pool, context);
-}
-
 void fence_context_ended(struct pool *pool, struct context *context) {
     lock_check_held(LOCK_POOL);
     forget_streams_of(pool, context);

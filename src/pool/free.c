@@ -4,10 +4,9 @@
  *     already or left to a fence (cache_quick.h).
  *  2. It is released at once (free_must_release): it is tainted, a stream is captured, its context
  *     had a sticky error, its device is under pressure, or the driver has shut down.
- *  3. Else wait_choice says what becomes of the wait that the native free makes for the device's
- *     work: WAIT_NOW makes it here, and the block is then idle; WAIT_OWED leaves it to the next
- *     call that could show the difference (wait.c), and the block is idle at once; WAIT_DEFERRED
- *     lets a fence stand for it (fence.c), behind which the block becomes idle.
+ *  3. Else wait_choice says what becomes of the native free's wait for the device's work: WAIT_NOW
+ *     makes it here; WAIT_OWED leaves it to the next call that could show the difference (wait.c),
+ *     and the block is idle at once; WAIT_DEFERRED lets a fence stand for it (fence.c).
  *  4. What is too much then, by the keeper, the bounds or decay, is given up (free_keep).
  *
  * A pointer without a record is the driver's to free. A second free is answered INVALID_VALUE. */
@@ -61,6 +60,7 @@ CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr point
     if (!pointer)
         return source_release(pool, memory, pointer);
     /* Without a current context, or in one that is gone, what becomes of it is the driver's. */
+    WITH_OWNER_CURRENT(pool);
     CUcontext current;
     context_current(pool, &current);
     if (free_is_not_permitted(pool, memory, current))

@@ -65,6 +65,7 @@ static bool can_wait_alone(struct pool *pool, const struct pool_block *block, CU
 }
 
 CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
+    WITH_OWNER_CURRENT(pool);
     CUcontext current;
     enum wait_reason reason;
     CUresult result = CUDA_SUCCESS;

@@ -49,6 +49,16 @@ static inline void pool_grant_anew(struct pool *pool) {
     pool_unlock(pool);
 }
 
+/* created_contexts.c: makes a green context's primary one current, which owns all that is allocated
+ * there, until pool_pop_device. NULL: it has not. Lock not held. */
+struct pool *context_push_owner(struct pool *pool);
+static inline void context_leave_owner(struct pool **pushed) {
+    if (*pushed)
+        pool_pop_device(*pushed, true);
+}
+#define WITH_OWNER_CURRENT(pool) /* until the block is left */                                     \
+    struct pool *pushed __attribute__((cleanup(context_leave_owner))) =                            \
+        atomic_load(&(pool)->lasting[WAIT_REASON_green]) ? context_push_owner(pool) : NULL
 /* The driver's functions for a kind of memory. Lock not held. */
 static inline CUresult source_allocate(const struct pool *pool, const struct pool_kind *kind,
                                        size_t size, CUdeviceptr *pointer) {

@@ -8,9 +8,8 @@
  *     than the waste bound leaves (bounds.h).
  *  3. Deferred blocks: one freed in the order of the request's stream, or one whose fence has
  *     passed. With POOLCUDA_FREE=defer the request may wait for a fence.
- *  4. The driver. Before that, idle memory beyond the bounds is released if this needs no wait
- *     (release_before_growth). While the driver is out of memory, out_of_memory.c releases idle
- *     blocks and asks again.
+ *  4. The driver. Before that idle memory beyond the bounds is released if this needs no wait
+ *     (release_before_growth); out of memory, out_of_memory.c releases more, and asks again.
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
@@ -154,6 +153,7 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
 CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
                      struct request *request, const struct call_site *key) {
     lock_check_none();
+    WITH_OWNER_CURRENT(pool);
     request->site = open_request(pool, kind, key, &request->context);
     count_by_kind(kind->memory, STATS_host_calls, STATS_managed_calls);
     if (!request->site)

@@ -23,6 +23,8 @@ CUresult malloc_without_context(struct pool *pool, const struct pool_kind *kind,
         result = allocate_past_pool(pool, pointer, kind, bytes, pitch);
     if (attempts && result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
+    if (result == CUDA_SUCCESS)
+        context_learn_by(pool, *pointer);
     context_note_error(pool, NULL, result);
     return result;
 }

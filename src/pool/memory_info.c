@@ -62,6 +62,7 @@ static uint64_t with_idle(struct pool *pool, const struct device *device, uint64
 
 CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
     size_t available = 0, total = 0;
+    WITH_OWNER_CURRENT(pool);
     refresh(pool);
     CUresult result = pool->driver->mem_get_info(&available, &total);
     if (result != CUDA_SUCCESS)

@@ -96,17 +96,6 @@ static CUresult complete(struct pool *pool, struct context *context, struct driv
     return CUDA_ERROR_NOT_SUPPORTED;
 }
 
-void source_driver_pool_end_stream(struct pool *pool, struct context *context) {
-    lock_check_none();
-    pool_lock(pool);
-    struct driver_pool *async = driver_pool_of(context);
-    CUstream stream = async ? async->stream : NULL;
-    if (async)
-        async->stream = NULL;
-    pool_unlock(pool);
-    driver_pool_destroy(pool->driver, NULL, stream);
-}
-
 /* --- what the driver's pool holds --- */
 
 /* Lock held. */

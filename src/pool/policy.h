@@ -61,9 +61,6 @@ struct source {
 extern const struct source source_plain, source_regions, source_segments, source_mapped,
     source_driver_pool;
 
-/* The context is about to end, or to be another's, without its store: ends the stream that memory
- * pool allocates in. Lock not held. */
-void source_driver_pool_end_stream(struct pool *pool, struct context *context);
 /* `bytes` of the context were given back to the driver's memory pool, by whomever. Lock held. */
 void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);
 /* Takes a block that has left the ledger while its context ends, or later. Lock held. */

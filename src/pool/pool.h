@@ -347,8 +347,6 @@ bool pool_context_is_created(struct pool *pool, CUcontext context); /* in that w
  * streams. NULL: none is current, or, with green contexts, the driver (before 12.5) does not say.
  */
 CUcontext pool_owner_of_current(struct pool *pool);
-/* As that of another context, which is taken for its own owner where the driver does not say. */
-CUcontext pool_owner_of(struct pool *pool, CUcontext context);
 /* Makes an owner current until pool_pop_device, and known to the pool. False: it cannot be. */
 bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed);
 

@@ -86,7 +86,7 @@ struct pool {
     bool streams_lost;
     atomic_bool per_thread_used; /* without the lock */
 
-    struct created_context *created;       /* created_contexts.c */
+    struct context_owner *owners;          /* context_owners.h */
     LIST_HEAD(, memory_pool) memory_pools; /* memory_pools.c: those that the program has made */
     uint64_t peak_live, peak_held;         /* of device memory, all devices' together */
     uint64_t identities;                   /* given to suballocations so far */

@@ -98,7 +98,7 @@ static CUresult ask_streams(struct pool *pool, const struct context *context) {
 
 enum rest quiet_ask(struct pool *pool, struct context *context) {
     struct context_push visit;
-    CUcontext handle = context->handle; /* of a green context it becomes the primary one's */
+    CUcontext handle = context->handle;
     CUresult result = CUDA_ERROR_UNKNOWN;
     bool all = can_ask_now(pool);
     if (!pool_gate_enter(pool))

@@ -37,9 +37,23 @@ static bool is_from_default_pool(const struct pool *pool, CUmemoryPool memory_po
 }
 
 /* The order that holds for a stream's frees. Work in different threads' default streams is in no
- * order: what such a stream has freed waits for a fence. */
-static CUstream order_of(CUstream stream) {
-    return stream == CU_STREAM_PER_THREAD ? NULL : stream;
+ * order: what such a stream has freed waits for a fence. What a green context's has freed does so,
+ * too: in the primary context, the same handle may mean another stream. */
+static CUstream order_of(CUstream stream, bool green) {
+    return green || stream == CU_STREAM_PER_THREAD ? NULL : stream;
+}
+
+/* The calls, for a stream of the context that was current before its owner was. Gate entered. */
+static bool malloc_in_order_of(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                               CUstream stream, const struct call_site *site) {
+    WITH_OWNER_CURRENT(pool);
+    return malloc_in_stream(pool, pointer, bytes, site, order_of(stream, pushed)) == CUDA_SUCCESS;
+}
+
+static bool free_in_order_of(struct pool *pool, CUdeviceptr pointer, CUstream stream,
+                             CUresult *result) {
+    WITH_OWNER_CURRENT(pool);
+    return free_in_stream(pool, pointer, order_of(stream, pushed), result);
 }
 
 /* What the program gets is memory of its context, so an allocation that begins in the gate is made
@@ -51,7 +65,7 @@ bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
         !pool_gate_enter(pool))
         return false;
     bool served = is_of_current_context(pool, stream) && is_from_default_pool(pool, memory_pool) &&
-                  malloc_in_stream(pool, pointer, bytes, site, order_of(stream)) == CUDA_SUCCESS;
+                  malloc_in_order_of(pool, pointer, bytes, stream, site);
     pool_gate_leave(pool);
     stats_add(STATS_async_served, served);
     return served;
@@ -60,8 +74,8 @@ bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result) {
     if (!pool->config.ordered || !pool->driver->event_synchronize || !pool_gate_enter(pool))
         return false;
-    bool served = is_of_current_context(pool, stream) &&
-                  free_in_stream(pool, pointer, order_of(stream), result);
+    bool served =
+        is_of_current_context(pool, stream) && free_in_order_of(pool, pointer, stream, result);
     pool_gate_leave(pool);
     return served;
 }

@@ -79,6 +79,13 @@ bool pool_push_device(struct pool *pool, CUdevice device, bool *pushed) {
     return true;
 }
 
+bool pool_knows_context(struct pool *pool, CUcontext context) {
+    pool_lock(pool);
+    bool known = context_is_known(pool, context);
+    pool_unlock(pool);
+    return known;
+}
+
 bool pool_push_context(struct pool *pool, CUcontext context, bool *pushed) {
     struct context_push visit;
     if (!pool_knows_context(pool, context) || !context_push(pool, context, &visit))

@@ -147,6 +147,19 @@ def test_the_end_of_a_green_context_does_not_wait_for_its_primary_context(run, p
         assert run([PROGRAMS / "green_ends", "busy"], env=env).out == native.out
 
 
+@pytest.mark.parametrize("check", ["0", "1"])
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
+def test_threads_may_destroy_green_contexts_beside_others_that_allocate(run, preset, mode, check):
+    env = {"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode, "POOLCUDA_CHECK": check, "SIMCUDA_MEMORY": "1G"}
+    done = run([PROGRAMS / "green_threads", "5", "400", "3"], env=env)
+    wrong, parts = done.out.splitlines()
+    assert wrong == "0 calls refused, contents of 0 and ranges of 0 wrong", done.err
+    # regions of bfc's hold less than all, without green contexts as well
+    assert int(parts.split()[0]) >= (12 if preset == "bfc" else 15), done.err
+    assert done.hazards == 0, done.err
+
+
 UNHARMED = "overlaps 0 failed frees 0\n"
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
 

@@ -443,6 +443,12 @@ static CUresult stream_get_ctx(CUstream stream, CUcontext *context) {
     return CUDA_SUCCESS;
 }
 
+/* It knows no green contexts. */
+static CUresult stream_get_ctx_v2(CUstream stream, CUcontext *context, void **green) {
+    *green = NULL;
+    return stream_get_ctx(stream, context);
+}
+
 static CUresult tell_pool(CUmemoryPool known, CUmemoryPool *memory_pool) {
     lock_check_none();
     *memory_pool = known;
@@ -513,7 +519,6 @@ CANNOT(module_get_function, CUfunction *function, CUmodule module, const char *n
 CANNOT(launch_kernel, CUfunction function, unsigned int grid_x, unsigned int grid_y,
        unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,
        unsigned int shared_bytes, CUstream stream, void **arguments, void **extra)
-CANNOT(stream_get_ctx_v2, CUstream stream, CUcontext *context, void **green)
 CANNOT(ctx_wait_event, CUcontext context, CUevent event)
 CANNOT(memcpy_htod_async, CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 CANNOT(func_get_name, const char **name, CUfunction function)

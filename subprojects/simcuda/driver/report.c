@@ -127,7 +127,7 @@ static void expand(const char *pattern, char *path, size_t size) {
     path[used] = '\0';
 }
 
-/* As the process ends. A handler that calls exit may have interrupted a call that holds the lock,
+/* As the process ends. A handler that calls exit may have interrupted a call that has the lock,
  * and would wait for itself: after a while the figures are read as they are. */
 static bool locked_in_time(void) {
     struct timespec until;
