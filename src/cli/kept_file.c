@@ -29,6 +29,17 @@ static bool is_recorded_trace(const char *path) {
     return is;
 }
 
+bool kept_file_is_compressed(const char *path) {
+    const char *problem;
+    struct stat status;
+    bool regular = stat(path, &status) == 0 && S_ISREG(status.st_mode);
+    struct input *input = regular ? input_open(path, &problem) : NULL;
+    bool is = input && input_is_compressed(input);
+    if (input)
+        input_close(input);
+    return is;
+}
+
 const char *kept_file_kind(const char *path) {
     struct stat status;
     if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))

@@ -8,6 +8,9 @@
 /* What the file is, of those that are kept, in words; NULL: it is none. */
 const char *kept_file_kind(const char *path);
 
+/* Whether it is packed, so that what is appended would make it unreadable. */
+bool kept_file_is_compressed(const char *path);
+
 /* Whether a report or a recorded trace would be lost if a command wrote its output to `path`, with
  * a line in error: bad usage, to be asked before the work. */
 bool kept_file_is_lost(const char *path, char *error, size_t error_size);

@@ -9,6 +9,7 @@
 #include "cli/report_runs.h"
 #include "cli/report_spread.h"
 #include "cli/run_file.h"
+#include "cli/seen_files.h"
 #include "cli/suggest.h"
 #include "cli/symbols.h"
 #include "cli/usage.h"
@@ -59,6 +60,7 @@ struct session {
     size_t kept_count;
     size_t seen, expected;     /* files in the folder that is being read */
     size_t texts, passed_over; /* passed over: files in folders that are none of ours */
+    struct seen_files files;
     bool complete;
     bool prints_to_file;  /* standard output is a regular file */
     struct stat printing; /* that file */
@@ -172,6 +174,8 @@ static void take_listed(struct stats_page *page, void *state) {
 
 /* named: by the user, and not found in a folder, where other files may lie as well. */
 static void take_file(struct session *session, const char *path, bool named) {
+    if (seen_files_again(&session->files, path))
+        return;
     struct stats_page *page;
     char error[512];
     struct listed listed = {session, path};
@@ -262,6 +266,7 @@ static void take_all(struct session *session) {
         else
             take_file(session, session->paths[i], true);
     }
+    seen_files_end(&session->files, "poolcuda report");
     if (session->passed_over)
         fprintf(stderr, "poolcuda report: %zu other files in these folders are no reports\n",
                 session->passed_over);

@@ -222,10 +222,14 @@ static void tell_lost(uint64_t count, const char *what, const char *variable) {
 }
 
 static void tell_nothing_pooled(const struct options *options, char *const *app) {
-    if (options->disable || !is_set("POOLCUDA_STATS_FILE")) {
-        fprintf(stderr, "poolcuda: %s\n",
-                options->disable ? "pooling was off: POOLCUDA_DISABLE=1"
-                                 : "figures were off: POOLCUDA_STATS=0");
+    const char *vain = options->disable ? run_outputs_vain(options) : NULL;
+    if (options->disable) {
+        fprintf(stderr, "poolcuda: pooling was off: POOLCUDA_DISABLE=1%s%s\n",
+                vain ? ", so that nothing came of --" : "", vain ? vain : "");
+        return;
+    }
+    if (!is_set("POOLCUDA_STATS_FILE")) {
+        fputs("poolcuda: figures were off: POOLCUDA_STATS=0\n", stderr);
         return;
     }
     char *self = next_step_self();
@@ -369,7 +373,7 @@ int command_run(int argc, char **argv) {
     char *stats = fix_folder("POOLCUDA_STATS_FILE"), *trace = fix_folder("POOLCUDA_TRACE");
     fix_log("POOLCUDA_LOG");
     fix_log("POOLCUDA_CHECK_LOG");
-    run_outputs_check();
+    run_outputs_check(&options);
     preload();
     if (arguments.simulate)
         simulate();

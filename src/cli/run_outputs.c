@@ -58,24 +58,36 @@ bool run_outputs_stream(const char *path) {
            (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode));
 }
 
-/* Nothing of the library's is done in a program without the pool. */
-static void refuse_beside_disable(const struct options *options) {
-    static const char *const passed_over[] = {"POOLCUDA_TRACE", "POOLCUDA_STATS_FILE",
-                                              "POOLCUDA_LOG", "POOLCUDA_CHECK_LOG",
-                                              "POOLCUDA_CHECK"};
-    const size_t count = sizeof passed_over / sizeof passed_over[0];
+const char *run_outputs_vain(const struct options *options) {
+    static const char *const names[] = {"POOLCUDA_TRACE", "POOLCUDA_STATS_FILE", "POOLCUDA_LOG",
+                                        "POOLCUDA_CHECK_LOG", "POOLCUDA_CHECK"};
+    const size_t count = sizeof names / sizeof names[0];
     for (size_t i = 0; i < (options->check ? count : count - 1); i++)
-        if (option_args_typed(passed_over[i]))
-            refuse("--disable=1: expected without --%s, of which nothing comes without the pool",
-                   option_args_dashed(passed_over[i]));
+        if (option_args_typed(names[i]))
+            return option_args_dashed(names[i]);
+    return NULL;
+}
+
+/* Not refused: scripts switch the check on and off. */
+static void tell_without_check(void) {
+    static const char *const names[] = {"POOLCUDA_CHECK_LEAKS", "POOLCUDA_CHECK_ABORT",
+                                        "POOLCUDA_CHECK_EXIT", "POOLCUDA_CHECK_QUARANTINE",
+                                        "POOLCUDA_CHECK_LOG"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (option_args_typed(names[i]))
+            fprintf(stderr,
+                    "poolcuda run: --%s: nothing is checked without --check, expected beside it; "
+                    "the program is started all the same\n",
+                    option_args_dashed(names[i]));
 }
 
 bool run_outputs_decide(const struct options *options) {
     const char *form = getenv("POOLCUDA_STATS");
     bool none = form && *form && options->stats == STATS_NONE;
     bool typed_none = none && option_args_typed("POOLCUDA_STATS");
-    if (options->disable && option_args_typed("POOLCUDA_DISABLE"))
-        refuse_beside_disable(options);
+    const char *vain = options->disable ? run_outputs_vain(options) : NULL;
+    if (vain && option_args_typed("POOLCUDA_DISABLE"))
+        refuse("--disable=1: expected without --%s, of which nothing comes without the pool", vain);
     if (typed_none && option_args_typed("POOLCUDA_STATS_FILE"))
         refuse("--stats=0: expected without --stats-file, as it asks for no figures");
     if (typed_none)
@@ -106,6 +118,8 @@ static bool find(const char *variable, bool is_log, char path[OUTPUT_PATH_SIZE])
 
 static void check_log(const char *variable, const char *path) {
     const char *kind = kept_file_kind(path);
+    if (!kind && kept_file_is_compressed(path))
+        kind = "compressed data";
     if (kind)
         refuse("%s: %s: %s, which a log would damage; expected the name of another file",
                word_of(variable).text, path, kind);
@@ -119,7 +133,7 @@ static void check_pair(const char *variable, const char *path, const char *other
                word_of(other_variable).text);
 }
 
-void run_outputs_check(void) {
+void run_outputs_check(const struct options *options) {
     char paths[OUTPUTS][OUTPUT_PATH_SIZE];
     bool found[OUTPUTS];
     for (int i = 0; i < OUTPUTS; i++) {
@@ -130,4 +144,6 @@ void run_outputs_check(void) {
             if (found[j] && !(outputs[i].is_log && outputs[j].is_log))
                 check_pair(outputs[i].variable, paths[i], outputs[j].variable, paths[j]);
     }
+    if (!options->check && !options->disable)
+        tell_without_check();
 }

@@ -38,6 +38,7 @@ void shortage_report(struct pool *pool, struct device *device, const char *call,
     shortage.available = available;
     shortage.live = device->live;
     shortage.idle = device_idle(device);
+    shortage.oversize = device->over_size;
     for (const struct site_record *record = pool->site_records; record;
          record = record->by_key.next)
         insert_site(&shortage, record);

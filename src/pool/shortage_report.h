@@ -17,6 +17,7 @@ struct shortage {
     uint64_t capacity, available; /* cuDeviceTotalMem; what cuMemGetInfo says is free */
     uint64_t live, idle;          /* held by the pool on this device */
     uint64_t waste;               /* in live blocks of the process, beyond what was requested */
+    uint64_t oversize; /* of which they exceed what the driver would have given instead */
     unsigned site_count;
     struct {
         struct call_site key;

@@ -44,11 +44,19 @@ static uint64_t lacking(const struct shortage *shortage) {
     return is_refused(shortage) ? shortage->requested : shortage->requested - shortage->available;
 }
 
+/* Whether live blocks would be so much smaller, and the call served, without these bytes. */
+static bool matters(const struct shortage *shortage, uint64_t bytes) {
+    return bytes > shortage->live / 8 && bytes >= lacking(shortage);
+}
+
 /* The one thing most worth trying, of what the figures bear out. */
 static const char *remedy(const struct shortage *shortage, uint64_t others) {
-    if (shortage->waste > shortage->live / 8 && shortage->waste >= lacking(shortage))
+    if (matters(shortage, shortage->oversize))
         return "reused blocks are much larger than their requests: lower POOLCUDA_REUSE_RATIO or "
                "POOLCUDA_MAX_WASTE";
+    if (matters(shortage, shortage->waste))
+        return "requests leave much of the driver's pages of 2 MiB unused: allocate fewer and "
+               "larger blocks, or try POOLCUDA_PRESET=vmm, with which blocks share pages";
     if (is_refused(shortage))
         return "enough is free, but the driver refused it: a limit below the device's memory is "
                "likely, of MPS (CUDA_MPS_PINNED_DEVICE_MEM_LIMIT), a control group or a container; "

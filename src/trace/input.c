@@ -193,6 +193,10 @@ void input_close(struct input *input) {
     free(input);
 }
 
+bool input_is_compressed(const struct input *input) {
+    return input->form != FORM_PLAIN;
+}
+
 const char *input_problem(const struct input *input) {
     return input->problem;
 }

@@ -13,6 +13,9 @@ struct input;
 struct input *input_open(const char *path, const char **problem);
 void input_close(struct input *input);
 
+/* Whether the file is. Nothing need have been read. */
+bool input_is_compressed(const struct input *input);
+
 /* The next `size` (at most 4096) bytes, which stay unread, or fewer at the end or before something
  * that cannot be read. */
 const unsigned char *input_peek(struct input *input, size_t size, size_t *got);

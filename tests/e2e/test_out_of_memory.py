@@ -105,6 +105,15 @@ def test_waste_is_told_where_less_of_it_would_have_sufficed(tmp_path):
     assert "  to try: reused blocks are much larger than their requests" in log.read_text(), log.read_text()
 
 
+def test_pages_that_requests_leave_unused_are_no_waste_of_reuse(tmp_path):
+    log = tmp_path / "log"
+    with Program(SIMCUDA_MEMORY="256M", POOLCUDA_LOG=str(log)) as program:
+        for number in range(50):
+            assert program.do(f"alloc {number % 8} 2200000") == 0
+        assert program.do(f"alloc 0 {100 << 20}") == 2
+    assert "  to try: requests leave much of the driver's pages of 2 MiB unused: " in log.read_text(), log.read_text()
+
+
 def test_the_figures_of_a_report_add_up_to_the_capacity(run, tmp_path):
     log = tmp_path / "log"
     run([PROGRAMS / "out_of_memory", "alloc", "held"], env={**SMALL_DEVICE, "POOLCUDA_LOG": str(log)})

@@ -163,7 +163,8 @@ def test_the_sum_in_one_line_has_ranks_hits_time_saved_peaks_and_shortages(recor
         r"for [\d.]+ MiB live at the peaks, never out of memory\n"
     assert re.fullmatch("2 ranks" + rest, report("--brief", *files).stdout)
     assert re.fullmatch("2 processes" + rest, report("--brief", tmp_path / "sum.json").stdout)
-    assert report("--brief", files[0], files[0]).stdout.startswith("1 rank in 2 processes: ")
+    other = shutil.copy(files[0], tmp_path / "other.json")
+    assert report("--brief", files[0], other).stdout.startswith("1 rank in 2 processes: ")
     page = json.loads(files[0].read_text())
     page["counters"]["oom_events"] = 3
     page["process"]["finished"] = False
@@ -196,6 +197,18 @@ def test_a_folder_stands_for_the_reports_in_it(record, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     assert "no report in this folder" in report(empty, code=1).stderr
+
+
+def test_a_file_under_several_names_counts_once(record, tmp_path):
+    record(PROGRAMS / "driver_linked", "a")
+    (tmp_path / "link").symlink_to("a")
+    once = report(tmp_path / "a")
+    twice = report(tmp_path / "a", tmp_path / "a")
+    assert (once.stdout, once.stderr) == (twice.stdout, "")
+    assert twice.stderr == "poolcuda report: 1 name is one more of a file that was read already, and counts once\n"
+    thrice = report(tmp_path / "a", tmp_path / "link", tmp_path / "a")
+    assert thrice.stdout == once.stdout
+    assert thrice.stderr == "poolcuda report: 2 names are more of files that were read already, and count once\n"
 
 
 def test_a_link_to_a_folder_stands_for_it(record, tmp_path):

@@ -1,5 +1,6 @@
 """poolcuda run: the program is pooled and otherwise as if started directly, and the next command is named."""
 
+import gzip
 import itertools
 import os
 import pty
@@ -315,6 +316,32 @@ def test_two_outputs_into_one_file_are_bad_usage(pooled, tmp_path):
     assert result.returncode == 2 and result.stderr.startswith(f"poolcuda run: POOLCUDA_LOG: {tmp_path}/new: the file of --trace, too")
     for stream in ("/dev/null", "/dev/stdout"):
         assert pooled(f"--trace={stream}", f"--log={stream}", f"--stats-file={stream}", "echo").returncode == 0
+
+
+@pytest.mark.parametrize("option", ["--check-log=F", "--check-leaks=1", "--check-exit=3"])
+def test_an_option_of_the_check_without_it_is_told(pooled, option):
+    result = pooled(option, "echo", "started")
+    assert (result.returncode, result.stdout) == (0, "started\n")
+    assert (f"poolcuda run: {option.split('=')[0]}: nothing is checked without --check, expected beside it; "
+            "the program is started all the same\n") in result.stderr
+    assert "nothing is checked" not in pooled(option, "--check=1", "echo", "started").stderr
+
+
+def test_what_is_asked_for_and_does_not_come_of_a_pool_that_a_variable_turns_off_is_named(pooled, tmp_path):
+    result = pooled("--trace=F", PROGRAM, env={"POOLCUDA_DISABLE": "1"})
+    assert (result.returncode, result.stdout) == (0, "done\n")
+    assert result.stderr == "poolcuda: pooling was off: POOLCUDA_DISABLE=1, so that nothing came of --trace\n"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_is_appended_to_nothing_that_is_compressed(pooled, tmp_path):
+    packed = tmp_path / "kept.json.gz"
+    packed.write_bytes(gzip.compress(b"{}"))
+    before = packed.read_bytes()
+    result = pooled("--log=kept.json.gz", "echo", "started")
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "kept.json.gz: compressed data, which a log would damage; expected the name of another file" in result.stderr
+    assert packed.read_bytes() == before
 
 
 @pytest.mark.parametrize("log", ["--log", "--check-log", "POOLCUDA_LOG", "POOLCUDA_CHECK_LOG"])
