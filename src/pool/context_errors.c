@@ -48,16 +48,29 @@ static bool is_lost(struct pool *pool, CUcontext handle, CUresult error) {
     return again == error;
 }
 
-/* Nothing is pooled there any more, of whatever kind: of a green context, in its primary one. Lock
- * held. */
-static void lose_context(struct pool *pool, CUcontext handle) {
+/* Nothing is pooled there any more, of whatever kind. NULL: in no primary context. Returns whether
+ * the pool has that context. Lock held. */
+static bool lose_context(struct pool *pool, CUcontext handle) {
     lock_check_held(LOCK_POOL);
     struct context *context;
-    CUcontext owner = context_owner(pool, handle);
-    handle = owner ? owner : handle;
+    bool found = false;
     LIST_FOREACH (context, &pool->contexts, link)
-        if (context->handle == handle)
-            context->broken = true;
+        if (handle ? context->handle == handle : !context->created)
+            context->broken = found = true;
+    return found;
+}
+
+/* A green context is lost with its primary one, which the driver may not name any more. */
+static void lose_owner(struct pool *pool, CUcontext handle) {
+    lock_check_none();
+    bool green = atomic_load(&pool->lasting[WAIT_REASON_green]);
+    CUcontext asked = green && is_current(pool, handle) ? pool_owner_of_current(pool) : NULL;
+    pool_lock(pool);
+    CUcontext owner = context_owner(pool, handle);
+    owner = owner ? owner : asked;
+    if (!lose_context(pool, owner ? owner : handle) && green && !owner)
+        lose_context(pool, NULL);
+    pool_unlock(pool);
 }
 
 void context_note_error(struct pool *pool, struct context *context, CUresult result) {
@@ -89,9 +102,7 @@ void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error) 
         context_note_error(pool, NULL, error);
         return;
     }
-    pool_lock(pool);
-    lose_context(pool, handle);
-    pool_unlock(pool);
+    lose_owner(pool, handle);
 }
 
 void pool_note_error(struct pool *pool, CUresult error) {

@@ -76,8 +76,12 @@ static void stay(struct pool *pool, enum wait_reason reason, uint64_t devices) {
     pool_unlock(pool);
 }
 
+/* Where no event covers a whole context, one in a stream of the primary context covers no work of
+ * its green ones. */
 void pool_reason_stays(struct pool *pool, enum wait_reason reason) {
     stay(pool, reason, EVERY_DEVICE);
+    if (reason == WAIT_REASON_green && !pool->driver->ctx_record_event)
+        pool_streams_lost(pool);
 }
 
 /* The program's call is about to use the context, so this may, whether the pool knows it or not. */

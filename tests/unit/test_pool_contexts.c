@@ -235,6 +235,21 @@ static void the_free_of_a_part_in_a_lost_context_frees_no_region(void **state) {
     }
 }
 
+static void an_error_that_a_green_context_tells_loses_its_primary_one(void **state) {
+    (void)state;
+    CUcontext primary = fake.current;
+    release(alloc(1000));
+    pool_reason_stays(pool, WAIT_REASON_green);
+    fake.stream_context = primary;
+    fake.current = fake_context(0, 2);
+    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
+    fake.stream_context = NULL;
+    fake.current = primary;
+    uint64_t passed = stats_get(STATS_passed_errors);
+    alloc(1000);
+    assert_int_equal(stats_get(STATS_passed_errors), passed + 1);
+}
+
 static void end_while_waiting(void) {
     fake.on_wait = NULL;
     pool_context_ending(pool, fake.current);
@@ -748,6 +763,7 @@ int main(void) {
         TEST(a_context_is_not_lost_by_an_error_of_the_one_that_its_memory_is_freed_in),
         TEST(a_free_in_a_context_that_is_gone_takes_no_block_of_another_thread),
         TEST(the_free_of_a_part_in_a_lost_context_frees_no_region),
+        TEST(an_error_that_a_green_context_tells_loses_its_primary_one),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),
         TEST(a_context_that_may_be_ending_is_not_made_current),

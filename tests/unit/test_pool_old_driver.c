@@ -49,6 +49,20 @@ static void a_destroyed_stream_leaves_its_last_work_in_every_later_fence(void **
     assert_int_equal(fake.event_waits, 3); /* it has passed */
 }
 
+/* No event in a stream of the primary context's covers what a green one works at. */
+static void beside_green_contexts_a_free_waits_for_its_context(void **state) {
+    (void)state;
+    for (enum pool_free_mode mode = POOL_FREE_SYNC; mode <= POOL_FREE_DEFER; mode++) {
+        start_in(mode);
+        alloc(9000);
+        CUdeviceptr block = alloc(1000);
+        pool_reason_stays(pool, WAIT_REASON_green);
+        fake.waits = 0;
+        release(block);
+        assert_int_equal(fake.waits, 1);
+    }
+}
+
 #define ONE  ((CUstream)&fake.allocs)
 #define TWO  ((CUstream)&fake.frees)
 #define FREE ((CUstream)&fake.waits)
@@ -155,6 +169,7 @@ static void where_no_event_can_be_recorded_a_free_waits_for_its_context(void **s
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(without_context_events_the_legacy_stream_and_free_streams_are_fenced),
+        TEST(beside_green_contexts_a_free_waits_for_its_context),
         TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
         TEST(a_free_waits_for_an_event_of_the_legacy_stream_and_of_each_free_one),
         TEST(beside_several_blocking_streams_a_free_waits_for_its_context),
