@@ -146,6 +146,9 @@ void order_make_former_current(const struct order *order, bool pushed);
 /* Waits for all work of the context, as cuCtxSynchronize does. False: it could not be made current.
  * Calls the driver. Lock not held. */
 bool order_synchronize(struct order *order, CUcontext context, CUresult *result);
+/* Waits, for some seconds at most, while releases that may end the context are under way: they wait
+ * for its work as well. Returns whether it has not ended. Lock not held. */
+bool order_await_decision(struct order *order, CUcontext context);
 /* To be called before the driver ends the context, and before order_context_ends: waits for the
  * visits, and lets none begin. _stays: the driver has not ended it, so what was not waited for as
  * it ended is owed again. */

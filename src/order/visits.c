@@ -75,6 +75,19 @@ bool order_synchronize(struct order *order, CUcontext handle, CUresult *result) 
     return there;
 }
 
+bool order_await_decision(struct order *order, CUcontext handle) {
+    lock_check_none();
+    uint64_t began = clock_ns(CLOCK_MONOTONIC);
+    struct order_context *context;
+    lock_take(&order->lock, LOCK_ORDER);
+    while ((context = order_find(order, handle)) && context->closing &&
+           clock_ns(CLOCK_MONOTONIC) - began < LOST_NS)
+        order_await(order, context);
+    bool stays = context && !context->closing;
+    lock_drop(&order->lock, LOCK_ORDER);
+    return stays;
+}
+
 CUresult order_visit_fence(struct order *order, const struct order_fence *fence) {
     lock_check_held(LOCK_ORDER);
     struct order_context *context = fence->context;

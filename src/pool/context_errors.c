@@ -60,7 +60,8 @@ static bool lose_context(struct pool *pool, CUcontext handle) {
     return found;
 }
 
-/* A green context is lost with its primary one, which the driver may not name any more. */
+/* A green context is lost with its primary one, which the driver may not name any more. Lock not
+ * held. */
 static void lose_owner(struct pool *pool, CUcontext handle) {
     lock_check_none();
     bool green = atomic_load(&pool->lasting[WAIT_REASON_green]);

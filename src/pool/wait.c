@@ -42,7 +42,9 @@ static CUresult synchronize(struct pool *pool, CUcontext handle) {
     CUresult result;
     if (PLANTED(wrong_context))
         return pool->driver->ctx_synchronize();
-    order_synchronize(&pool->order, handle, &result);
+    if (!order_synchronize(&pool->order, handle, &result) &&
+        order_await_decision(&pool->order, handle))
+        order_synchronize(&pool->order, handle, &result);
     return result;
 }
 

@@ -147,6 +147,13 @@ def test_the_end_of_a_green_context_does_not_wait_for_its_primary_context(run, p
         assert run([PROGRAMS / "green_ends", "busy"], env=env).out == native.out
 
 
+@pytest.mark.parametrize("mode", ["sync", "auto"])
+@pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])
+def test_a_free_in_another_context_waits_for_the_work_of_a_green_context_that_is_being_destroyed(both, preset, mode):
+    native, _ = both([PROGRAMS / "green_ends", "elsewhere"], env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode})
+    assert native.out.endswith("free: 0, the work was over\n")
+
+
 @pytest.mark.parametrize("check", ["0", "1"])
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 @pytest.mark.parametrize("preset", ["default", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"])

@@ -212,12 +212,50 @@ static void beside(void) {
     printf("%u frees were refused, %zu bytes are lost\n", refused, lost());
 }
 
+static void work_for_a_while(void *data) {
+    nanosleep(&(struct timespec){.tv_nsec = 200 * 1000 * 1000}, NULL);
+    atomic_store((atomic_bool *)data, true);
+}
+
+static void *destroy(void *green) {
+    TELL(cuGreenCtxDestroy(green));
+    return NULL;
+}
+
+/* A block of the primary context is freed in another one, while a thread destroys a green one that
+ * works: the free waits for that work. */
+static void elsewhere(void) {
+    static atomic_bool done;
+    CUcontext primary, other;
+    CUgreenCtx green;
+    CUstream stream;
+    CUdeviceptr block;
+    pthread_t thread;
+    CHECK(cuDevicePrimaryCtxRetain(&primary, 0));
+    CHECK(cuCtxCreate_v2(&other, 0, 0));
+    CHECK(cuMemAlloc_v2(&block, BYTES)); /* so that it is no unknown context */
+    CHECK(cuCtxSetCurrent(primary));
+    CHECK(cuMemAlloc_v2(&block, BYTES));
+    CHECK(cuCtxSetCurrent(make_green(&green)));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuLaunchHostFunc(stream, work_for_a_while, &done));
+    REQUIRE(pthread_create(&thread, NULL, destroy, green) == 0);
+    nanosleep(&(struct timespec){.tv_nsec = 50 * 1000 * 1000}, NULL);
+    CHECK(cuCtxSetCurrent(other));
+    CUresult result = cuMemFree_v2(block);
+    bool waited = done;
+    pthread_join(thread, NULL);
+    printf("free: %d, the work was %s\n", (int)result, waited ? "over" : "under way");
+    CHECK(cuCtxDestroy_v2(other));
+    CHECK(cuDevicePrimaryCtxRelease_v2(0));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
 } cases[] = {
-    {"last", last},         {"current", current}, {"beside", beside},
-    {"captured", captured}, {"full", full},       {"busy", busy},
+    {"last", last}, {"current", current}, {"beside", beside},       {"captured", captured},
+    {"full", full}, {"busy", busy},       {"elsewhere", elsewhere},
 };
 
 int main(int argc, char **argv) {
