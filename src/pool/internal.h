@@ -57,7 +57,7 @@ static inline void context_leave_owner(struct pool **pushed) {
         pool_pop_device(*pushed, true);
 }
 #define WITH_OWNER_CURRENT(pool) /* until the block is left */                                     \
-    struct pool *pushed __attribute__((cleanup(context_leave_owner))) =                            \
+    struct pool *pushed __attribute__((cleanup(context_leave_owner), unused)) =                    \
         atomic_load(&(pool)->lasting[WAIT_REASON_green]) ? context_push_owner(pool) : NULL
 /* The driver's functions for a kind of memory. Lock not held. */
 static inline CUresult source_allocate(const struct pool *pool, const struct pool_kind *kind,
