@@ -11,8 +11,8 @@
 bool run_outputs_stream(const char *path);
 
 /* Decides which of the options for figures hold: one that was typed goes before a variable. Ends
- * the process with EXIT_USAGE after one line where two that were typed exclude each other, or one
- * needs another that is not there. Returns whether figures are wanted. */
+ * the process with EXIT_USAGE after one line where two that were typed exclude each other. Returns
+ * whether figures are wanted. */
 bool run_outputs_decide(const struct options *options);
 
 /* An option that was typed and of which nothing comes without the pool, without its dashes; or
@@ -20,8 +20,8 @@ bool run_outputs_decide(const struct options *options);
 const char *run_outputs_vain(const struct options *options);
 
 /* Ends the process with EXIT_USAGE after one line if two outputs of the program are one file, or if
- * a log would be appended to a report, a recorded trace or compressed data. To be called once
- * relative names are absolute. */
+ * a log would be appended to a report, a recorded trace or compressed data. Tells of
+ * options of the check without it. To be called once relative names are absolute. */
 void run_outputs_check(const struct options *options);
 
 #endif

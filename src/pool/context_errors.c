@@ -48,8 +48,8 @@ static bool is_lost(struct pool *pool, CUcontext handle, CUresult error) {
     return again == error;
 }
 
-/* Nothing is pooled there any more, of whatever kind. NULL: in no primary context. Returns whether
- * the pool has that context. Lock held. */
+/* Nothing is pooled there any more, of whatever kind; with NULL, in all primary contexts. Returns
+ * whether the pool has such a context. Lock held. */
 static bool lose_context(struct pool *pool, CUcontext handle) {
     lock_check_held(LOCK_POOL);
     struct context *context;
