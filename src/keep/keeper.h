@@ -21,6 +21,7 @@ struct fit {
     bool steal;       /* blocks of other sites may serve as well */
     bool last;        /* nothing else will: a block that is kept for other requests may serve */
     bool little;      /* a block that wastes little of the surplus serves whatever the ratio */
+    bool plenty;      /* so does one that wastes all that one request may */
     bool exact;       /* a block that suffices for `bytes`, unrounded, serves as well */
 };
 

@@ -6,13 +6,7 @@
 #include "keep/site.h"
 #include "base/sizes.h"
 
-/* Blocks up to this size serve every smaller request: what that wastes is not worth a call. */
-static const size_t any_below = 4096;
-
 enum {
-    FOR_OTHERS = 5,   /* this part of what the bound on waste leaves is not one request's to take */
-    LITTLE_WASTE = 6, /* any block serves that wastes this part, or less, of what one may take */
-    MOST_GROWTH = 4,
     MOST_GIVEN_UP = 4 /* a larger one serves others: the request adds little to what is held */
 };
 
@@ -49,50 +43,6 @@ void site_give(struct idle_store *store, struct pool_block *block) {
     store->bytes += block->size;
 }
 
-/* Bytes that one request may waste. */
-static size_t most_waste(const struct fit *fit) {
-    return fit->surplus - fit->surplus / FOR_OTHERS;
-}
-
-/* Bytes that may be wasted whatever the ratio is, but the fewer the nearer it is to 1. */
-static size_t little_waste(const struct fit *fit) {
-    double part = (fit->ratio < 2 ? fit->ratio - 1 : 1) / LITTLE_WASTE;
-    return fit->little ? (size_t)(part * (double)most_waste(fit)) : 0;
-}
-
-/* Only the smallest block of sufficient size is looked at: in every order that matters the others
- * exceed the request by more. */
-static bool fits(const struct pool_block *block, const struct fit *fit) {
-    if (!block || block->size == fit->size)
-        return block;
-    size_t more = block->size - fit->size;
-    bool near = (double)block->size <= fit->ratio * (double)fit->size ||
-                (double)block->asked <= fit->ratio * (double)fit->bytes ||
-                block->size <= any_below || more <= little_waste(fit);
-    return near && more <= most_waste(fit);
-}
-
-static size_t most(const struct fit *fit) {
-    double near = fit->ratio * (double)fit->size;
-    size_t rounded = near < (double)(SIZE_MAX / 2) ? round_physical((size_t)near) : SIZE_MAX;
-    size_t wasting = fit->size + little_waste(fit); /* wraps only where `rounded` is the most */
-    size_t least = wasting > any_below ? wasting : any_below;
-    return rounded > least ? rounded : least;
-}
-
-static size_t reach(const struct fit *fit) {
-    lock_check_held(LOCK_POOL);
-    size_t size = most(fit), bounded = fit->size + most_waste(fit);
-    if (fit->ratio <= 1 || fit->size > SIZE_MAX / MOST_GROWTH)
-        return fit->size;
-    if (bounded >= fit->size && size > bounded)
-        size = bounded;
-    if (size > MOST_GROWTH * fit->size)
-        size = MOST_GROWTH * fit->size;
-    size -= size % (size >= ROUND_PAGE ? ROUND_PAGE : ROUND_SMALL);
-    return size > fit->size ? size : fit->size;
-}
-
 struct pool_block *site_find(struct site *site, size_t size) {
     struct pool_block least = {.size = size};
     return RB_NFIND(site_tree, &site->idle, &least);
@@ -103,10 +53,10 @@ struct pool_block *site_take(struct idle_store *store, struct site *site, const 
     lock_check_held(LOCK_POOL);
     struct pool_block least = {.size = fit->size}, *other;
     struct pool_block *found = site_find(site, fit->size);
-    if (!fits(found, fit))
+    if (found && !site_fits(found, fit))
         found = NULL;
     other = fit->steal ? RB_NFIND(size_tree, &store->by_size, &least) : NULL;
-    if (fits(other, fit) && (!found || other->size < found->size))
+    if (other && site_fits(other, fit) && (!found || other->size < found->size))
         found = other;
     if (!found)
         return NULL;
@@ -187,10 +137,10 @@ const struct keeper keeper_site = {
     .round = round_physical,
     .take = site_take,
     .take_same = take_same,
-    .serves = fits,
-    .most = most,
+    .serves = site_fits,
+    .most = site_most,
     .least = least_size,
-    .reach = reach,
+    .reach = site_reach,
     .give = site_give,
     .remove = site_remove,
     .surplus = site_surplus,

@@ -9,6 +9,11 @@
 /* Takes the block that serves best: see struct keeper. */
 struct pool_block *site_take(struct idle_store *store, struct site *site, const struct fit *fit,
                              unsigned *how);
+/* site_fit.c: see serves, most and reach of struct keeper. Only the smallest block of sufficient
+ * size is looked at: in every order that matters the others exceed the request by more. */
+bool site_fits(const struct pool_block *block, const struct fit *fit);
+size_t site_most(const struct fit *fit);
+size_t site_reach(const struct fit *fit);
 /* The smallest block of the site that is at least `size`. NULL: none. */
 struct pool_block *site_find(struct site *site, size_t size);
 void site_give(struct idle_store *store, struct pool_block *block);

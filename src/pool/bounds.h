@@ -23,7 +23,7 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
     lock_check_held(LOCK_POOL);
     if (PLANTED(oversize))
         return UINT64_MAX;
-    uint64_t total = device->total, peak = device->peak_in_use, of_peak = peak / 50 + (32 << 20);
+    uint64_t total = device->total, peak = device->peak_in_use, of_peak = peak / 20 + (64 << 20);
     uint64_t share = total / 200 * 3, above = peak < total ? (total - peak) / 8 : 0;
     if (device->frugal)
         share = total / 100;
@@ -31,6 +31,17 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
         share = above < total / 50 ? above : total / 50;
     uint64_t allowed = limit_in_bytes(&config->max_waste, total, share < of_peak ? share : of_peak);
     return allowed > device->over_size ? allowed - device->over_size : 0;
+}
+
+/* Whether any block may serve: nobody has any need of the rest of a device that is nearly empty,
+ * and a program that is young, or misses often, makes fewer calls of the driver so. Later a site's
+ * own block is served sooner than another's. */
+static inline bool waste_is_worth_it(const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    enum { YOUNG = 1024, MOST_HITS = 16 };
+    uint64_t misses = device->allocations - device->hits;
+    return !device->frugal && device->peak_in_use < device->total / 20 &&
+           device->allocations < YOUNG + MOST_HITS * misses;
 }
 
 /* What a block must be to serve a request of `bytes`, rounded to `size`. */
@@ -44,6 +55,7 @@ static inline struct fit waste_bound_fit(const struct pool_config *config,
                         .surplus = waste_bound_left(config, device),
                         .steal = config->steal,
                         .little = device->saves,
+                        .plenty = ratio >= 2 && waste_is_worth_it(device),
                         .exact = device->exact};
 }
 
@@ -87,14 +99,6 @@ static inline void headroom_shrinks(struct device *device, uint64_t grown) {
     uint64_t *until_asked = &device->bounds.until_asked;
     *until_asked -= grown < *until_asked ? grown : *until_asked;
 }
-/* Bytes that are lacking once `growth` more are live, by what is left; NULL: that is not known. */
-uint64_t headroom_lack(const struct pool_config *config, struct device *device,
-                       const struct available *left, size_t growth);
-/* Whether not even `growth` bytes are left. */
-bool headroom_is_urgent(const struct available *left, size_t growth);
-/* Whether more is live, or used by others, than when idle memory was last given up for it. */
-bool headroom_is_new_reason(struct device *device, const struct available *left);
-void headroom_put_off(struct device *device); /* it was not given up after all */
 
 /* The sizes last given up to keep within a bound, one of each of some classes: where such a one is
  * missed, the report can tell that the bound is the cause, not the program. */

@@ -30,19 +30,26 @@ static struct cache_bin *with_block(const struct cache_table *table, const struc
     return bin && bin->site == site && bin->head ? bin : NULL;
 }
 
-/* The bin whose blocks are the smallest sufficient ones, the site's own first; NULL: none, or
- * *many, so that it is not soon found. */
-static struct cache_bin *best_bin(struct cache *cache, const struct site *site,
-                                  const struct fit *fit, bool *many) {
+/* The bin with the smallest blocks that suffice, where any site's may serve: of two with blocks of
+ * one size that is not the request's, the site's own. class: the size's. */
+static struct cache_bin *smallest_bin(struct cache *cache, const struct site *site, size_t size,
+                                      unsigned class) {
+    struct cache_bin *found = cache_table_first(&cache->table, class, size), *own = NULL;
+    if (found && found->site != site && found->size > size)
+        own = with_block(&cache->table, site, found->size);
+    return own ? own : found;
+}
+
+/* Where only the site's own may. NULL: there is none, or *many, so that it is not soon found. */
+static struct cache_bin *own_bin(struct cache *cache, const struct site *site,
+                                 const struct fit *fit, bool *many) {
     struct cache_walk walk = {
         .least = fit->size, .most = cache->pool->keeper->most(fit), .tries = CACHE_MOST_TRIED};
-    struct cache_bin *bin = cache_table_walk(&cache->table, &walk), *own = NULL;
-    while (bin && bin->site != site && !fit->steal)
+    struct cache_bin *bin = cache_table_walk(&cache->table, &walk);
+    while (bin && bin->site != site)
         bin = cache_table_walk(&cache->table, &walk);
     *many = !bin && !walk.tries;
-    if (bin && bin->site != site && bin->size > fit->size)
-        own = with_block(&cache->table, site, bin->size);
-    return own ? own : bin;
+    return bin;
 }
 
 /* With what is left of the bound on waste. */
@@ -55,21 +62,13 @@ static struct fit fit_now(const struct cache *cache, size_t bytes, size_t size) 
     return fit;
 }
 
-/* The bin with the smallest blocks that suffice, where any site's may serve: of two with blocks of
- * one size that is not the request's, the site's own. */
-static struct cache_bin *smallest_bin(struct cache *cache, const struct cache_bin *bin) {
-    struct cache_bin *found = cache_table_first(&cache->table, bin), *own = NULL;
-    if (found && found->site != bin->site && found->size > bin->size)
-        own = with_block(&cache->table, bin->site, found->size);
-    return own ? own : found;
-}
-
 /* Looks first at what this thread has freed itself, whichever site had it: another thread's blocks
  * lie in another processor's cache. */
 static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, size_t bytes) {
     const struct keeper *keeper = cache->pool->keeper;
     struct idle_store *store = &cache->context->store;
-    struct cache_bin *best = cache->fit.steal ? smallest_bin(cache, bin) : NULL;
+    struct cache_bin *best =
+        cache->fit.steal ? smallest_bin(cache, bin->site, bin->size, bin->class) : NULL;
     if (best && best->size == bin->size)
         return best;
     if (fetch(cache, bin))
@@ -77,7 +76,7 @@ static struct cache_bin *find_other(struct cache *cache, struct cache_bin *bin, 
     const struct fit fit = fit_now(cache, bytes, bin->size);
     bool many;
     if (!fit.steal)
-        best = best_bin(cache, bin->site, &fit, &many);
+        best = own_bin(cache, bin->site, &fit, &many);
     if (!best || (store->count && keeper->least(store, bin->size) < best->size))
         return NULL;
     return keeper->serves(best->head, &fit) ? best : NULL;
@@ -148,12 +147,14 @@ struct pool_block *cache_choose_larger(struct cache *cache, struct site *site, s
     cache_check_locked(cache);
     const struct keeper *keeper = cache->pool->keeper;
     const struct fit fit = fit_now(cache, bytes, size);
-    bool many;
-    struct cache_bin *from = best_bin(cache, site, &fit, &many), *to = NULL;
+    bool many = false;
+    struct cache_bin *from = fit.steal ? smallest_bin(cache, site, size, cache_class(size))
+                                       : own_bin(cache, site, &fit, &many);
+    struct cache_bin *to = NULL;
     bool serves = from && keeper->serves(from->head, &fit);
     *none = !many && !serves && kept > keeper->most(&fit);
     if (serves && from->size <= kept)
-        to = cache_table_find(&cache->table, site->id, from->size);
+        to = from->site == site ? from : cache_table_find(&cache->table, site->id, from->size);
     if (!to || to->site != site)
         return NULL;
     stats_site_serves(site->stats, size);

@@ -168,9 +168,9 @@ static inline void cache_merge_counts(struct cache_bin *bin) {
     stats_site_merge(bin->site->stats, bin->stats);
 }
 
-/* The first bin with a block no smaller than the bin's, and a walk's next bin with a block. NULL:
- * there is none, or the walk has no tries left. */
-struct cache_bin *cache_table_first(struct cache_table *table, const struct cache_bin *bin);
+/* The first bin with a block of at least the size, whose class that is, and a walk's next bin with
+ * a block. NULL: there is none, or the walk has no tries left. */
+struct cache_bin *cache_table_first(struct cache_table *table, unsigned class, size_t size);
 struct cache_bin *cache_table_walk(struct cache_table *table, struct cache_walk *walk);
 /* The bin with the largest blocks; NULL: no bin has any. *alike: whether another has such, too. */
 struct cache_bin *cache_table_largest(struct cache_table *table, bool *alike);

@@ -16,12 +16,12 @@ static inline struct cache_bin *follow(struct cache_table *table, unsigned class
     return NULL;
 }
 
-struct cache_bin *cache_table_first(struct cache_table *table, const struct cache_bin *bin) {
+struct cache_bin *cache_table_first(struct cache_table *table, unsigned class, size_t size) {
     struct cache_bin *found = NULL;
-    unsigned class = bin->class, last = CACHE_CLASSES - 1;
+    unsigned last = CACHE_CLASSES - 1;
     for (; !found && (class = cache_table_next_class(table, class, last)) <= last; class ++) {
         found = follow(table, class, &table->first[class]);
-        while (found && found->size < bin->size)
+        while (found && found->size < size)
             found = follow(table, class, &found->next);
     }
     return found;

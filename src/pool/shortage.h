@@ -24,6 +24,18 @@ size_t available_by_driver(struct pool *pool);
  * source->refresh. Lock held on entry and return, not in between. */
 void memory_refresh(struct pool *pool, const struct device *device);
 
+/* headroom.c: what stays free beside the pool; bounds.h says when it may lack. Bytes that are
+ * lacking once `growth` more are live, by what is left; NULL: that is not known. Lock held. */
+uint64_t headroom_lack(const struct pool_config *config, struct device *device,
+                       const struct available *left, size_t growth);
+/* Whether not even `growth` bytes are left. Lock held. */
+bool headroom_is_urgent(const struct available *left, size_t growth);
+/* Whether more is live, or used by others, than when idle memory was last given up for it. Lock
+ * held. */
+bool headroom_is_new_reason(struct device *device, const struct available *left);
+/* It was not given up after all. Lock held. */
+void headroom_put_off(struct device *device);
+
 /* patience.c. How long a call that found no memory has waited for the device. */
 struct patience {
     uint64_t began; /* nanoseconds; 0: it has not waited */

@@ -310,8 +310,8 @@ def test_check_needs_less_than_a_mebibyte_of_pinned_memory():
 
 @pytest.mark.parametrize("document, sample, settings, ranks", [
     ("README.md", "three_sites", {}, 1), ("docs/getting-started.md", "varying-static", {}, 1),
-    ("docs/getting-started.md", "varying-static", {"POOLCUDA_REUSE_RATIO": "3.0"}, 1), ("docs/clusters.md", "varying-static", {}, 4),
-], ids=["readme", "getting-started", "with-another-ratio", "clusters"])
+    ("docs/getting-started.md", "varying-static", {"POOLCUDA_PRESET": "pytorch-expandable"}, 1), ("docs/clusters.md", "varying-static", {}, 4),
+], ids=["readme", "getting-started", "with-another-preset", "clusters"])
 def test_an_example_shows_what_its_program_counts(document, sample, settings, ranks):
     text = text_of(document)
 

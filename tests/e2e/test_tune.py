@@ -351,15 +351,15 @@ def test_who_fixes_the_preset_gets_no_other():
 
 
 def test_the_text_shows_the_front_and_a_line_to_paste():
-    result = tune(SEGMENT)
-    done = command("tune", SEGMENT)
+    result = tune(SEGMENT, "--memory=4G")
+    done = command("tune", "--memory=4G", SEGMENT)
     assert (done.returncode, done.stderr) == (0, "")
     stars = re.findall(r"^\* (.*?)  +[\d.]+%", done.stdout, re.M)
     assert [one["options"] or "(the default)" for one in result["settings"] if one["front"]] == stars
     pasted = re.search(r"^recommended, as it changes nothing but speed:\n  export (.*)$", done.stdout, re.M)[1]
     assert pasted == result["recommended"]
     assert command("replay", SEGMENT, env=variables(pasted)).returncode == 0
-    everything = command("tune", "--all", SEGMENT).stdout
+    everything = command("tune", "--all", "--memory=4G", SEGMENT).stdout
     assert len(re.findall(r"^[* ] .*?  +[\d.]+%", everything, re.M)) == len(result["settings"])
 
 

@@ -74,6 +74,12 @@ static inline CUdeviceptr alloc(size_t bytes) {
     return alloc_at(bytes, 1);
 }
 
+/* A pool on a device of which more than a twentieth is used: there blocks serve by the ratio. */
+static inline void start_where_much_is_used(const struct pool_config *config) {
+    start_with(config, 80 * GIB);
+    alloc_at(5 * GIB, 99);
+}
+
 static inline CUresult try_free(CUdeviceptr pointer) {
     CUresult result = pool_free(pool, pointer);
     assert_true(pool_is_valid(pool));

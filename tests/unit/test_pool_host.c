@@ -313,6 +313,7 @@ static void it_decays_by_itself(void **state) {
     start_with(&config, 80 * GIB);
     fake.host_capacity = machine;
     now_ns = 1000000000;
+    release_host(alloc_host(MIB, 0)); /* serves below: else the large block would be needed */
     release_host(alloc_host(32 * MIB, 0));
     for (int period = 0; period < 3; period++) {
         now_ns += (uint64_t)61 * 1000000000;

@@ -1,6 +1,9 @@
 /* Which block serves which request. */
 #include "pool_test.h"
 
+static const struct pool_config wasting_32_mib = {
+    .reuse_ratio = 2.0, .steal = true, .max_waste = {.kind = LIMIT_BYTES, .bytes = 32 * MIB}};
+
 static void freed_memory_serves_its_site_again(void **state) {
     (void)state;
     CUdeviceptr first = alloc(1000);
@@ -12,6 +15,8 @@ static void freed_memory_serves_its_site_again(void **state) {
 
 static void a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
     CUdeviceptr big = alloc(64 * KIB);
     release(big);
     CUdeviceptr other = alloc(32 * KIB - 1024);
@@ -20,15 +25,64 @@ static void a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not(void 
     assert_int_equal(alloc(32 * KIB), big);
 }
 
-static void give_something_back(void) {
-    release(alloc_at(MIB, 9));
-    pool_release(pool, 0, SIZE_MAX);
-    assert_int_equal(stats_get(STATS_held_bytes), 0);
+/* On most of a device nobody has any need of the memory that a block wastes. */
+static void
+while_little_of_the_device_is_used_a_block_of_any_size_serves_within_the_bound(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc_at(51 * MIB, 1); /* four fifths of 64 MiB and a little */
+    release(block);
+    assert_int_equal(alloc_at(KIB, 2), block);
+    block = alloc_at(64 * MIB, 1); /* of the rest it would take too much */
+    release(block);
+    assert_int_not_equal(alloc_at(KIB, 1), block);
 }
 
-/* A sixth of four fifths of what the bound on waste leaves: here of 32 MiB and a little. */
+/* Of 80 GiB a twentieth is 4. */
+static void once_a_twentieth_of_the_device_was_used_the_ratio_decides_for_good(void **state) {
+    (void)state;
+    CUdeviceptr first = alloc_at(4 * GIB - 4 * MIB, 2), second = alloc_at(4 * MIB, 3);
+    release(first);
+    release(second);
+    assert_int_not_equal(alloc(KIB), second);
+}
+
+static void once_most_allocations_hit_the_ratio_decides(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(4 * MIB);
+    release(block);
+    for (int i = 0; i < 1024; i++)
+        release(alloc(4 * MIB));
+    assert_int_equal(alloc(KIB), block);
+    release(block);
+    for (int i = 0; i < 32; i++)
+        release(alloc(4 * MIB));
+    assert_int_not_equal(alloc(KIB), block);
+}
+
+static void after_a_failure_the_ratio_decides_on_an_empty_device_as_well(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 1000 * MIB);
+    CUdeviceptr block = alloc(8 * MIB), none;
+    release(block);
+    assert_int_equal(alloc(KIB), block);
+    assert_int_equal(try_alloc(&none, 995 * MIB, 2), CUDA_ERROR_OUT_OF_MEMORY);
+    release(block);
+    assert_int_not_equal(alloc(KIB), block);
+}
+
+static void give_something_back(void) {
+    uint64_t held = stats_get(STATS_held_bytes);
+    release(alloc_at(MIB, 9));
+    pool_release(pool, 0, SIZE_MAX);
+    assert_int_equal(stats_get(STATS_held_bytes), held);
+}
+
+/* A sixth of four fifths of what the bound on waste leaves. */
 static void once_memory_was_given_back_a_block_that_wastes_little_serves(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&wasting_32_mib);
     CUdeviceptr idle = alloc_at(MIB, 1);
     release(idle);
     CUdeviceptr other = alloc_at(10 * KIB, 2);
@@ -51,7 +105,7 @@ static void a_little_waste_is_measured_by_the_bound_and_none_is_at_a_ratio_of_on
             config.reuse_ratio = 1;
         else
             config.max_waste = (struct limit){.kind = LIMIT_BYTES, .bytes = 320 * KIB};
-        start_with(&config, 80 * GIB);
+        start_where_much_is_used(&config);
         give_something_back();
         CUdeviceptr block = alloc(64 * KIB);
         release(block);
@@ -77,11 +131,11 @@ static void a_site_whose_sizes_only_grow_is_given_more_than_it_asks_for(void **s
     start_with(&pool_defaults, 80 * GIB);
     assert_int_equal(size_after(small, 3), 4 * 130 * KIB);
     stop(NULL);
-    start_with(&pool_defaults, 80 * GIB);
+    start_where_much_is_used(&wasting_32_mib);
     static const size_t large[] = {8 * KIB, 10 * KIB, 13 * KIB, 17 * KIB, 22 * KIB};
     assert_int_equal(size_after(large, 4), 18 * MIB);
     stop(NULL);
-    start_with(&pool_defaults, 80 * GIB);
+    start_where_much_is_used(&wasting_32_mib);
     assert_in_range(size_after(large, 5), 24 * MIB, 44 * MIB); /* at most as large as could serve */
 }
 
@@ -313,19 +367,24 @@ static void by_default_waste_is_bounded_by_a_share_of_the_device(void **state) {
 static void a_site_whose_sizes_only_fall_gives_up_what_is_too_large_before_more_is_held_than_ever(
     void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
+    uint64_t used = stats_get(STATS_held_bytes);
     CUdeviceptr one = alloc(64 * MIB), other = alloc(64 * MIB);
     release(one);
     release(other);
     alloc(16 * MIB);
-    assert_int_equal(stats_get(STATS_held_bytes), 80 * MIB);
+    assert_int_equal(stats_get(STATS_held_bytes) - used, 80 * MIB);
     alloc(8 * MIB); /* less is held than was before */
-    assert_int_equal(stats_get(STATS_held_bytes), 88 * MIB);
+    assert_int_equal(stats_get(STATS_held_bytes) - used, 88 * MIB);
     assert_int_equal(stats_get(STATS_driver_frees), 1);
     assert_true(pool_is_valid(pool));
 }
 
 static void a_site_with_larger_sizes_after_smaller_ones_keeps_what_is_too_large(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
     release(alloc(48 * MIB));
     release(alloc(64 * MIB));
     release(alloc(10 * MIB));
@@ -335,6 +394,8 @@ static void a_site_with_larger_sizes_after_smaller_ones_keeps_what_is_too_large(
 /* It is 8 times the request, which adds little to what is held. */
 static void a_block_many_times_larger_than_a_request_stays_for_others(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
     CUdeviceptr block = alloc(64 * MIB);
     release(block);
     alloc(8 * MIB);
@@ -344,6 +405,8 @@ static void a_block_many_times_larger_than_a_request_stays_for_others(void **sta
 
 static void another_sites_block_that_is_too_large_stays(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
     release(alloc_at(64 * MIB, 1));
     alloc_at(20 * MIB, 2);
     alloc_at(10 * MIB, 2);
@@ -352,6 +415,8 @@ static void another_sites_block_that_is_too_large_stays(void **state) {
 
 static void a_block_too_large_that_is_smaller_than_a_page_stays(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
     release(alloc(MIB));
     alloc(64 * KIB);
     assert_int_equal(stats_get(STATS_driver_frees), 0);
@@ -367,6 +432,8 @@ static void free_meanwhile(void) {
 static void
 a_block_of_just_the_size_that_is_freed_meanwhile_is_not_given_up_as_too_large(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
     CUdeviceptr large = alloc_at(32 * MIB, 1);
     alloc_at(16 * MIB, 1);
     release(alloc_at(8 * MIB, 2));
@@ -381,6 +448,8 @@ a_block_of_just_the_size_that_is_freed_meanwhile_is_not_given_up_as_too_large(vo
 
 static void a_block_too_large_stays_where_its_free_would_wait(void **state) {
     (void)state;
+    stop(NULL);
+    start_where_much_is_used(&pool_defaults);
     release(alloc(64 * MIB));
     fake.quiet = false;
     alloc(16 * MIB);
@@ -440,6 +509,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(freed_memory_serves_its_site_again),
         TEST(a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not),
+        TEST(while_little_of_the_device_is_used_a_block_of_any_size_serves_within_the_bound),
+        TEST(once_a_twentieth_of_the_device_was_used_the_ratio_decides_for_good),
+        TEST(once_most_allocations_hit_the_ratio_decides),
+        TEST(after_a_failure_the_ratio_decides_on_an_empty_device_as_well),
         TEST(once_memory_was_given_back_a_block_that_wastes_little_serves),
         TEST(a_little_waste_is_measured_by_the_bound_and_none_is_at_a_ratio_of_one),
         TEST(a_site_whose_sizes_only_grow_is_given_more_than_it_asks_for),
