@@ -149,6 +149,7 @@ bool order_synchronize(struct order *order, CUcontext context, CUresult *result)
 /* Waits, for some seconds at most, while releases that may end the context are under way: they wait
  * for its work as well. Returns whether it has not ended. Lock not held. */
 bool order_await_decision(struct order *order, CUcontext context);
+enum { ORDER_MOST_ENDS = 8 }; /* that are awaited before a context is taken to be out of reach */
 /* To be called before the driver ends the context, and before order_context_ends: waits for the
  * visits, and lets none begin. _stays: the driver has not ended it, so what was not waited for as
  * it ended is owed again. */

@@ -195,6 +195,12 @@ static struct context *add_context(struct pool *pool, CUcontext handle,
     return context;
 }
 
+bool context_is_lost(const struct pool *pool, CUcontext handle) {
+    lock_check_held(LOCK_POOL);
+    const struct context *context = context_find(pool, handle);
+    return context && context->broken;
+}
+
 bool context_is_known(const struct pool *pool, CUcontext handle) {
     lock_check_held(LOCK_POOL);
     return context_find(pool, handle) != NULL;

@@ -143,6 +143,9 @@ struct context *context_lock_current(struct pool *pool, const struct pool_kind *
  * context matters. */
 bool context_is_first(const struct pool *pool, const struct context *context);
 bool context_is_known(const struct pool *pool, CUcontext handle); /* and alive. Lock held */
+/* Whether an error has lost a context of that handle: the driver refuses every call there. Lock
+ * held. */
+bool context_is_lost(const struct pool *pool, CUcontext handle);
 /* Any record of the context, the same one each time; and that of its memory of one kind. NULL:
  * there is none. */
 struct context *context_find(const struct pool *pool, CUcontext handle);

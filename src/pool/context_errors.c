@@ -103,7 +103,13 @@ void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error) 
         context_note_error(pool, NULL, error);
         return;
     }
-    lose_owner(pool, handle);
+    if (error != CUDA_ERROR_CONTEXT_IS_DESTROYED) {
+        lose_owner(pool, handle);
+        return;
+    }
+    pool_lock(pool); /* a green one's primary context lives on */
+    lose_context(pool, handle);
+    pool_unlock(pool);
 }
 
 void pool_note_error(struct pool *pool, CUresult error) {

@@ -100,7 +100,8 @@ static struct fence *begin(struct pool *pool, struct context *context, struct fe
                            int *count) {
     lock_check_held(LOCK_POOL);
     struct fence *fence = calloc(1, sizeof *fence);
-    const struct context *only = wait_reaches_others(pool, context) ? NULL : context;
+    bool all = pool->reasons[WAIT_REASON_green] || wait_reaches_others(pool, context);
+    const struct context *only = all ? NULL : context; /* green ones have streams of their own */
     *count = list_targets(pool, only, targets);
     if (!fence || *count < 0) {
         free(fence);

@@ -73,12 +73,7 @@ CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr point
     bool ours = block && is_freed_as(block, memory);
     if (ours && block->state == BLOCK_LIVE)
         return free_live(pool, block, current);
-    /* During a release the address may be one of the next primary context's. */
-    bool again = ours && !block->context->releases;
-    CUdeviceptr asked = again ? POOL_NOWHERE : stranded_as_freed(pool, pointer);
-    pool_unlock(pool);
-    stats_add(asked == POOL_NOWHERE ? STATS_free_double : STATS_free_unknown, 1);
-    return source_release(pool, memory, asked);
+    return free_no_live_block(pool, memory, pointer, ours ? block : NULL);
 }
 
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {

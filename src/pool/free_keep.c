@@ -86,6 +86,7 @@ bool free_must_give_up(struct pool *pool, const struct pool_block *block, CUcont
         return suballocation_passes(pool, block, current) || !context_is_known(pool, current);
     bool tainted = block->taints && !PLANTED(taint_recycled);
     return tainted || block->context->broken || block->context->releases ||
+           (current != block->context->handle && context_is_lost(pool, current)) ||
            atomic_load(&pool->down) || !context_is_known(pool, current);
 }
 

@@ -22,7 +22,7 @@ CUresult pool_refuses_frees(struct pool *pool) {
     if (pool_permits_no_free(pool))
         return CUDA_ERROR_NOT_PERMITTED;
     context_current(pool, &current);
-    if (!current || pool_knows_context(pool, current))
+    if (current && pool_knows_context(pool, current))
         return CUDA_SUCCESS;
     CUresult result = source_release(pool, POOL_DEVICE, POOL_NOWHERE);
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;

@@ -41,6 +41,13 @@ CUresult free_end_wait(struct pool *pool, struct pool_block *block, CUresult res
  * entry, not on return. */
 CUresult free_waited_for(struct pool *pool, struct pool_block *block, CUresult result);
 
+/* --- free_unknown.c --- */
+
+/* Answers the free of an address where the program has no live block. block: it had one there;
+ * NULL: the pool knows of none. Lock held on entry, not on return. */
+CUresult free_no_live_block(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer,
+                            const struct pool_block *block);
+
 /* --- free.c --- */
 
 /* Whether the driver permits this thread no free, given its context. In a host function it has none

@@ -67,13 +67,14 @@ static CUresult release_region(struct pool *pool, struct pool_block *block) {
 }
 
 /* Frees another allocation for the driver's answer, and its wait, where the pool cannot wait by
- * itself (in the midst of a capture, with very many contexts). INVALID_VALUE: the context is about
- * to end, and the thread's own has no error. */
+ * itself (in the midst of a capture, with very many contexts). INVALID_VALUE: the context has come
+ * to its end, and the thread's own has no error. */
 static CUresult free_a_probe(struct pool *pool, struct context *context) {
     struct context_push visit;
     CUdeviceptr another;
-    if (!context_push(pool, context->handle, &visit))
-        return pool->driver->mem_free(POOL_NOWHERE);
+    for (int ends = 0; !context_push(pool, context->handle, &visit); ends++)
+        if (ends == ORDER_MOST_ENDS || !order_await_decision(&pool->order, context->handle))
+            return pool->driver->mem_free(POOL_NOWHERE);
     CUresult result = pool->driver->mem_alloc(&another, 1);
     for (unsigned attempt = 0; driver_refused(result) &&
                                pool_make_room(pool, "cuMemFree", attempt, POOL_ASKS_DEVICE_MEMORY);
@@ -107,10 +108,16 @@ static enum past free_as_driver(struct pool *pool, struct pool_block *block, CUr
 /* The driver is to refuse the free, with the error that belongs here. It is asked for an address
  * inside, where none of its allocations begins, as the first block of a region does. Lock held on
  * entry and return, not in between. */
-static CUresult ask_for_refusal(struct pool *pool, CUdeviceptr pointer) {
+static CUresult ask_for_refusal(struct pool *pool, const struct pool_block *block) {
     lock_check_held(LOCK_POOL);
+    struct context_push visit;
+    CUcontext lost = block->context->broken ? block->context->handle : NULL;
+    CUdeviceptr inside = block->pointer + 1;
     pool_unlock(pool);
-    CUresult result = pool->driver->mem_free(pointer + 1);
+    bool there = lost && context_push(pool, lost, &visit);
+    CUresult result = pool->driver->mem_free(inside);
+    if (there)
+        context_pop(pool, &visit);
     pool_lock(pool);
     return result;
 }
@@ -125,7 +132,7 @@ enum past free_past(struct pool *pool, struct pool_block *block, CUcontext curre
     } else if (!suballocation_passes(pool, block, current)) {
         return free_as_driver(pool, block, result);
     } else {
-        *result = ask_for_refusal(pool, block->pointer);
+        *result = ask_for_refusal(pool, block);
     }
     return PAST_DONE;
 }

@@ -10,7 +10,8 @@
 static inline bool suballocation_passes(struct pool *pool, const struct pool_block *block,
                                         CUcontext current) {
     lock_check_held(LOCK_POOL);
-    return !current || block->context->broken || atomic_load(&pool->down);
+    return !current || block->context->broken || context_is_lost(pool, current) ||
+           atomic_load(&pool->down);
 }
 
 /* Whether the driver knows the block as an allocation of its own. */

@@ -42,9 +42,9 @@ static CUresult synchronize(struct pool *pool, CUcontext handle) {
     CUresult result;
     if (PLANTED(wrong_context))
         return pool->driver->ctx_synchronize();
-    if (!order_synchronize(&pool->order, handle, &result) &&
-        order_await_decision(&pool->order, handle))
-        order_synchronize(&pool->order, handle, &result);
+    for (int ends = 0; !order_synchronize(&pool->order, handle, &result); ends++)
+        if (ends == ORDER_MOST_ENDS || !order_await_decision(&pool->order, handle))
+            break;
     return result;
 }
 

@@ -20,8 +20,7 @@ bool wait_is_reached(const struct pool *pool, const struct context *context) {
 bool wait_reaches_others(const struct pool *pool, const struct context *context) {
     lock_check_held(LOCK_POOL);
     return pool->reason_sum &&
-           (wait_is_reached(pool, context) || pool->reasons[WAIT_REASON_green] ||
-            pool->reasons[WAIT_REASON_contexts]);
+           (wait_is_reached(pool, context) || pool->reasons[WAIT_REASON_contexts]);
 }
 
 void wait_forget(struct pool *pool) {

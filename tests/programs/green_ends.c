@@ -1,9 +1,7 @@
 /* Green contexts are destroyed, which leaves their memory to the primary context, or ends that one
  * as well. One case a process, named by the argument; natively and under the pool the lines are the
  * same. */
-#include "program.h"
-
-#include "driver/cuda_api.h"
+#include "green.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -14,18 +12,6 @@
 #define TELL(call)  printf("%s: %d\n", #call, (int)(call))
 #define CHECK(call) REQUIRE((call) == CUDA_SUCCESS)
 enum { BYTES = 70000, LARGE = 3000000 };
-
-/* Returns the context that stands for it. */
-static CUcontext make_green(CUgreenCtx *green) {
-    CUdevResource resource;
-    CUdevResourceDesc description;
-    CUcontext context;
-    CHECK(cuDeviceGetDevResource(0, &resource, CU_DEV_RESOURCE_TYPE_SM));
-    CHECK(cuDevResourceGenerateDesc(&description, &resource, 1));
-    CHECK(cuGreenCtxCreate(green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
-    CHECK(cuCtxFromGreenCtx(&context, *green));
-    return context;
-}
 
 /* Of all that was allocated before in contexts that have ended. */
 static size_t lost(void) {

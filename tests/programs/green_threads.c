@@ -2,9 +2,7 @@
  * beside threads that allocate in the primary context. What each block holds, where it begins and
  * how large it is are looked at again and again; at last nearly all of the device is allocated.
  * Prints what was wrong, natively and under the pool nothing. Arguments: threads, steps, seed. */
-#include "program.h"
-
-#include "driver/cuda_api.h"
+#include "green.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -63,14 +61,7 @@ static void free_block(struct block *block) {
 }
 
 static void enter_green(struct thread *thread) {
-    CUdevResource resource;
-    CUdevResourceDesc description;
-    CUcontext context;
-    CHECK(cuDeviceGetDevResource(0, &resource, CU_DEV_RESOURCE_TYPE_SM));
-    CHECK(cuDevResourceGenerateDesc(&description, &resource, 1));
-    CHECK(cuGreenCtxCreate(&thread->green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM));
-    CHECK(cuCtxFromGreenCtx(&context, thread->green));
-    CHECK(cuCtxSetCurrent(context));
+    CHECK(cuCtxSetCurrent(make_green(&thread->green)));
 }
 
 static void leave_green(struct thread *thread) {

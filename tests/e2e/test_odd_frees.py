@@ -1,0 +1,43 @@
+"""Frees that the driver refuses, and frees beside what other contexts and threads do, are answered as natively."""
+
+import pytest
+from conftest import PROGRAMS
+
+EXPECTED = {
+    "second_beside_an_end": "cuMemFree_v2(block): 1\nthe end was under way\n0 addresses twice, 0 refused\n",
+    "second_beside_releases": "0 freed twice\n0 addresses twice, 0 refused\n",
+    "elsewhere_beside_an_end": "cuMemFree_v2(block): 0\nthe work was over\n",
+    "beside_unrelated_work": "cuMemFree_v2(block): 0\nthe free has not waited\n",
+    "beside_a_lost_context": "cuCtxSynchronize(): 700\ncuMemFree_v2(healthy): 700\ncuMemFree_v2(block): 700\ncuMemFree_v2(healthy): 0\n",
+    "after_a_destroyed_context": "cuCtxSynchronize(): 709\ncuMemFree_v2(block): 0\ncuMemFree_v2(its): 0\n0 addresses twice, 0 refused\n",
+    "without_a_context": "cuMemFree_v2(block): 201\nit holds 7\ncuMemFree_v2(block): 0\n",
+}
+WAITS = ["elsewhere_beside_an_end"]  # which `defer` leaves to a fence
+PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
+
+
+@pytest.mark.parametrize("case", EXPECTED)
+def test_natively_they_are_answered_so(run, case):
+    assert run([PROGRAMS / "odd_frees", case], pooled=False).out == EXPECTED[case]
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("case", EXPECTED)
+def test_the_pool_answers_them_as_the_driver(run, case, preset, mode):
+    if mode == "defer" and case in WAITS:
+        return
+    done = run([PROGRAMS / "odd_frees", case], env={"POOLCUDA_PRESET": preset, "POOLCUDA_FREE": mode})
+    assert (done.code, done.out, done.hazards) == (0, EXPECTED[case], 0), done.err
+
+
+@pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
+@pytest.mark.parametrize("case", ["beside_a_lost_context", "after_a_destroyed_context", "without_a_context"])
+def test_with_the_check_they_leave_contents_alone(run, case, mode):
+    done = run([PROGRAMS / "odd_frees", case], env={"POOLCUDA_CHECK": "1", "POOLCUDA_FREE": mode})
+    assert (done.code, done.out) == (0, EXPECTED[case]), done.err
+
+
+def test_the_call_in_a_destroyed_context_ends_no_pooling(run):
+    done = run([PROGRAMS / "odd_frees", "after_a_destroyed_context"])
+    assert done.driver_allocations < 54, done.err  # of which two come from idle memory
