@@ -38,10 +38,10 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
  * own block is served sooner than another's. */
 static inline bool waste_is_worth_it(const struct device *device) {
     lock_check_held(LOCK_POOL);
-    enum { YOUNG = 1024, MOST_HITS = 16 };
+    enum { YOUNG = 1024, SELDOM = 16 }; /* allocations; a miss in so many is seldom */
     uint64_t misses = device->allocations - device->hits;
     return !device->frugal && device->peak_in_use < device->total / 20 &&
-           device->allocations < YOUNG + MOST_HITS * misses;
+           device->allocations < YOUNG + SELDOM * misses;
 }
 
 /* What a block must be to serve a request of `bytes`, rounded to `size`. */

@@ -204,6 +204,18 @@ def test_on_a_small_trace_the_search_finds_what_trying_everything_finds(seed, tm
         frozenset(one.items()) for one in grid(result["least_held_bytes"])}
 
 
+@pytest.mark.parametrize("name", ["ssim", "segment-reduce", "mindspore-resnet50", "minimalloc-k", "pytorch-train-v100", "random/random-4", "random/random-7"])
+def test_the_default_makes_at_most_1_3_times_the_fewest_calls_of_whole_blocks_in_as_much_memory(name):
+    """Frees are among the calls, and the fewest allocations are a bound that nobody may reach. On other traces of docs/policies.md it lies lower."""
+    path = next((folder / f"{name}.csv.gz" for folder in (ROOT / "tests/data", ROOT.parent / "shared/traces")
+                 if (folder / f"{name}.csv.gz").exists()), None)
+    if not path:
+        pytest.skip("that trace is not at hand")
+    result = tune(path, "--policy=site", "--reuse-ratio=2.0", "--max-waste=auto", "--max-idle=auto", "--throttle-ratio=0.95")
+    default, = result["settings"]
+    assert default["complete"] and default["driver_allocs"] + default["driver_frees"] <= 1.3 * default["least_driver_allocs"]
+
+
 VALGRIND = pytest.mark.skipif(not shutil.which("valgrind") or bool(SANITIZER), reason="valgrind is not installed, or runs no such program")
 
 
