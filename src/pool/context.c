@@ -271,9 +271,24 @@ static struct site_record *record_site(struct pool *pool, const struct call_site
     return record;
 }
 
+/* The site, or one that stands for all that come late: a program may go on making code that
+ * allocates. */
+static const struct call_site *site_or_others(const struct pool *pool,
+                                              const struct call_site *key) {
+    enum { SITES_MOST = 1 << 16 };
+    static const struct call_site others = {.frames = {1}, .depth = 1}; /* no code is there */
+    const struct site_record *record;
+    HASH_FIND(by_key, pool->site_records, key, sizeof *key, record);
+    return record || HASH_CNT(by_key, pool->site_records) < SITES_MOST ? key : &others;
+}
+
 struct site *context_site(struct pool *pool, struct context *context, const struct call_site *key) {
     struct site *site;
     HASH_FIND(by_key, context->sites, key, sizeof *key, site);
+    if (!site) {
+        key = site_or_others(pool, key);
+        HASH_FIND(by_key, context->sites, key, sizeof *key, site);
+    }
     if (site)
         return site;
     struct site_record *record = record_site(pool, key);

@@ -505,12 +505,29 @@ static void what_the_driver_refuses_is_the_drivers_answer(void **state) {
     assert_int_equal(try_free(0), CUDA_SUCCESS);
 }
 
+/* As of a program that goes on loading or making code: what is kept about its sites is bounded. */
+static void sites_beyond_a_number_are_one(void **state) {
+    enum { MANY = 70000, MOST = 1 << 16 };
+    (void)state;
+    CUdeviceptr block = 0;
+    for (uintptr_t number = 1; number <= MANY; number++) {
+        struct call_site key = site(number * 16);
+        assert_int_equal(pool_malloc(pool, &block, 1000, &key), CUDA_SUCCESS);
+        assert_int_equal(pool_free(pool, block), CUDA_SUCCESS);
+    }
+    assert_true(pool_is_valid(pool));
+    assert_int_equal(HASH_CNT(by_key, pool->site_records), MOST + 1);
+    assert_int_equal(alloc_at(1000, 1), block);
+    assert_int_equal(fake.allocs, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(freed_memory_serves_its_site_again),
         TEST(a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not),
         TEST(while_little_of_the_device_is_used_a_block_of_any_size_serves_within_the_bound),
         TEST(once_a_twentieth_of_the_device_was_used_the_ratio_decides_for_good),
+        TEST(sites_beyond_a_number_are_one),
         TEST(once_most_allocations_hit_the_ratio_decides),
         TEST(after_a_failure_the_ratio_decides_on_an_empty_device_as_well),
         TEST(once_memory_was_given_back_a_block_that_wastes_little_serves),
