@@ -23,7 +23,8 @@ from steered import FOLDER, NEEDS_IPC, NEEDS_MOUNT, NEEDS_PIDS, Program, command
 
 MIB = 1 << 20
 MAX_IDLE = 1  # POOLCUDA_LIMIT_MAX_IDLE
-KEEP = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0"}
+# What is idle stays so: no small request takes a large block.
+KEEP = {"POOLCUDA_MAX_IDLE": "100%", "POOLCUDA_IDLE_DECAY": "0", "POOLCUDA_REUSE_RATIO": "1"}
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: run it with sudo")
 
 
