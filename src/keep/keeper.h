@@ -18,10 +18,10 @@ struct fit {
     size_t size;  /* of the request, rounded: the least size of a block */
     double ratio; /* by which a block may be larger than the request, both rounded or both not */
     uint64_t surplus; /* bytes by which it may be larger than `size` */
+    uint64_t strict;  /* of these: what only a block of about the request's size may waste */
     bool steal;       /* blocks of other sites may serve as well */
     bool last;        /* nothing else will: a block that is kept for other requests may serve */
     bool little;      /* a block that wastes little of the surplus serves whatever the ratio */
-    bool plenty;      /* so does one that wastes all that one request may */
     bool exact;       /* a block that suffices for `bytes`, unrounded, serves as well */
 };
 

@@ -22,24 +22,28 @@ static size_t little_waste(const struct fit *fit) {
     return fit->little ? (size_t)(part * (double)most_waste(fit)) : 0;
 }
 
+/* Bytes that a block of any size may waste. */
+static size_t spare_waste(const struct fit *fit) {
+    size_t left = fit->surplus > fit->strict ? fit->surplus - fit->strict : 0;
+    return left - left / FOR_OTHERS;
+}
+
 bool site_fits(const struct pool_block *block, const struct fit *fit) {
     if (block->size == fit->size)
         return true;
     size_t more = block->size - fit->size;
-    bool near = fit->plenty || (double)block->size <= fit->ratio * (double)fit->size ||
+    bool near = more <= spare_waste(fit) || (double)block->size <= fit->ratio * (double)fit->size ||
                 (double)block->asked <= fit->ratio * (double)fit->bytes ||
                 block->size <= any_below || more <= little_waste(fit);
     return near && more <= most_waste(fit);
 }
 
 size_t site_most(const struct fit *fit) {
-    size_t wasteful = fit->size + most_waste(fit);
-    if (fit->plenty && wasteful >= fit->size)
-        return wasteful;
     double near = fit->ratio * (double)fit->size;
     size_t rounded = near < (double)(SIZE_MAX / 2) ? round_physical((size_t)near) : SIZE_MAX;
     size_t wasting = fit->size + little_waste(fit); /* wraps only where `rounded` is the most */
-    size_t least = wasting > any_below ? wasting : any_below;
+    size_t least = wasting > any_below ? wasting : any_below, spare = fit->size + spare_waste(fit);
+    least = spare > least ? spare : least;
     return rounded > least ? rounded : least;
 }
 

@@ -10,6 +10,7 @@ static inline struct pool_config pool_config_from(const struct options *options)
     return (struct pool_config){
         .policy = &policies[options->policy],
         .late_frees = options->check != 0,
+        .close_fit = options->check != 0, /* what goes beyond a request is to be found */
 #define OPTION(field, name, type, fallback, minimum, maximum, when, help)                          \
     OPTION_IF_POOL_##when(.field = options->field, )
 #include "options/options.def"

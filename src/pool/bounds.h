@@ -23,7 +23,7 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
     lock_check_held(LOCK_POOL);
     if (PLANTED(oversize))
         return UINT64_MAX;
-    uint64_t total = device->total, peak = device->peak_in_use, of_peak = peak / 20 + (64 << 20);
+    uint64_t total = device->total, peak = device->peak_in_use, of_peak = peak / 10 + (40 << 20);
     uint64_t share = total / 200 * 3, above = peak < total ? (total - peak) / 8 : 0;
     if (device->frugal)
         share = total / 100;
@@ -33,15 +33,18 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
-/* Whether any block may serve: nobody has any need of the rest of a device that is nearly empty,
- * and a program that is young, or misses often, makes fewer calls of the driver so. Later a site's
- * own block is served sooner than another's. */
-static inline bool waste_is_worth_it(const struct device *device) {
+/* The bytes that blocks of any size may still waste, up to 1/512 of the device: nobody has any need
+ * of the rest of one that is nearly empty, and a program that is young, or misses often, makes
+ * fewer calls of the driver so. Later a site's own block is served sooner than another's. */
+static inline uint64_t spare_waste_left(const struct pool_config *config,
+                                        const struct device *device) {
     lock_check_held(LOCK_POOL);
     enum { YOUNG = 1024, SELDOM = 16 }; /* allocations; a miss in so many is seldom */
-    uint64_t misses = device->allocations - device->hits;
-    return !device->frugal && device->peak_in_use < device->total / 20 &&
-           device->allocations < YOUNG + SELDOM * misses;
+    uint64_t misses = device->allocations - device->hits, allowed = device->total / 512;
+    bool worth = config->reuse_ratio >= 2 && !config->close_fit && !device->frugal &&
+                 device->peak_in_use < device->total / 20 &&
+                 device->allocations < YOUNG + SELDOM * misses;
+    return worth && allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
 /* What a block must be to serve a request of `bytes`, rounded to `size`. */
@@ -49,13 +52,16 @@ static inline struct fit waste_bound_fit(const struct pool_config *config,
                                          const struct device *device, size_t bytes, size_t size) {
     lock_check_held(LOCK_POOL);
     double ratio = PLANTED(oversize) ? 1e9 : config->reuse_ratio;
+    uint64_t left = waste_bound_left(config, device), spare = spare_waste_left(config, device);
     return (struct fit){.bytes = bytes,
                         .size = size,
                         .ratio = ratio,
-                        .surplus = waste_bound_left(config, device),
+                        .surplus = left,
+                        .strict = !spare         ? UINT64_MAX
+                                  : left > spare ? left - spare
+                                                 : 0,
                         .steal = config->steal,
                         .little = device->saves,
-                        .plenty = ratio >= 2 && waste_is_worth_it(device),
                         .exact = device->exact};
 }
 
@@ -115,6 +121,7 @@ static inline void given_up_miss(struct device *device, size_t size) {
     if (__builtin_expect(*place != size, 1))
         return;
     *place = 0;
+    device->bounds.missed++;
     stats_add(STATS_bound_misses, 1);
 }
 

@@ -211,6 +211,7 @@ static void grant(struct pool *pool, struct cache *cache) {
         find_sentinel(pool, context);
     cache->fit = waste_bound_fit(config, context->device, 0, 0);
     cache->fit.surplus /= (uint64_t)pool->active_count; /* each may use its part */
+    cache->fit.strict /= (uint64_t)pool->active_count;
     cache->nothing_idle = serves && !device_idle(context->device) && !PLANTED(record_removed_late);
     cache->alone = serves && is_alone(pool, cache) && !PLANTED(record_removed_late);
     cache->may_miss = cache->nothing_idle || cache->alone;

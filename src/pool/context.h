@@ -37,7 +37,7 @@ struct device_bounds {
     uint64_t until_asked, crowd_live, crowd_others;
     bool crowded;
     uint64_t least_idle, period_began, looked;
-    uint64_t given_up[GIVEN_UP];
+    uint64_t given_up[GIVEN_UP], missed; /* how many of these */
 };
 
 /* Whether the device's kernels reach plain host memory. HOST_BY_ADDRESS: what they are given the

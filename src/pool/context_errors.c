@@ -36,16 +36,16 @@ static bool is_current(struct pool *pool, CUcontext handle) {
     return current == handle || PLANTED(loss_of_another);
 }
 
-/* UNKNOWN alone says nothing of the context: one that is lost goes on answering so. */
+/* One call's error alone says nothing of the current context: it may be that of a stream's, an
+ * event's or a device's other context. One that is lost goes on answering so. */
 static bool is_lost(struct pool *pool, CUcontext handle, CUresult error) {
     size_t available, total;
-    if (error != CUDA_ERROR_UNKNOWN)
-        return loses_context(error);
-    if (!is_current(pool, handle) || !pool_gate_enter(pool))
-        return false;
+    bool may_be = loses_context(error) || error == CUDA_ERROR_UNKNOWN;
+    if (!may_be || !is_current(pool, handle) || !pool_gate_enter(pool))
+        return may_be && error != CUDA_ERROR_UNKNOWN;
     CUresult again = pool->driver->mem_get_info(&available, &total);
     pool_gate_leave(pool);
-    return again == error;
+    return again != CUDA_SUCCESS;
 }
 
 /* Nothing is pooled there any more, of whatever kind; with NULL, in all primary contexts. Returns

@@ -114,10 +114,11 @@ static CUresult ask_for_refusal(struct pool *pool, const struct pool_block *bloc
     CUcontext lost = block->context->broken ? block->context->handle : NULL;
     CUdeviceptr inside = block->pointer + 1;
     pool_unlock(pool);
-    bool there = lost && context_push(pool, lost, &visit);
     CUresult result = pool->driver->mem_free(inside);
-    if (there)
+    if (result == CUDA_ERROR_INVALID_VALUE && lost && context_push(pool, lost, &visit)) {
+        result = pool->driver->mem_free(inside);
         context_pop(pool, &visit);
+    }
     pool_lock(pool);
     return result;
 }

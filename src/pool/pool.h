@@ -95,6 +95,7 @@ struct pool_config {
     /* Blocks come here later than the program frees them, and so do their fences: no allocation is
      * to wait for one, which may lie behind work of after the free. */
     bool late_frees;
+    bool close_fit;           /* no block serves that is much larger, however empty the device */
     bool map;                 /* keep a map of each device's memory for the report */
     const char *system_files; /* the folder that /proc and /sys are looked for in; NULL: the root */
     uint64_t host_memory; /* bytes of memory that the machine has, of which a share may lie idle */

@@ -236,6 +236,8 @@ static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = fake.capacity - fake.used_by[device_of(fake.current)];
     pthread_mutex_unlock(&lock);
     *total_bytes = fake.capacity;
+    if (fake.info_result != CUDA_SUCCESS)
+        return fake.info_result;
     if (fake.on_info)
         fake.on_info();
     return CUDA_SUCCESS;

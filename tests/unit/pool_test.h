@@ -80,6 +80,13 @@ static inline void start_where_much_is_used(const struct pool_config *config) {
     alloc_at(5 * GIB, 99);
 }
 
+/* The current context is lost by an error that a call has told of it. */
+static inline void lose_current_context(void) {
+    fake.info_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
+    fake.info_result = CUDA_SUCCESS;
+}
+
 static inline CUresult try_free(CUdeviceptr pointer) {
     CUresult result = pool_free(pool, pointer);
     assert_true(pool_is_valid(pool));

@@ -228,11 +228,23 @@ static void the_free_of_a_part_in_a_lost_context_frees_no_region(void **state) {
             continue;
         CUdeviceptr live = live_in_other_context(&policies[i]);
         fake.current = fake_context(0, 2);
-        pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
+        lose_current_context();
         uint64_t used = fake.used;
         assert_int_equal(try_free(live), CUDA_ERROR_INVALID_VALUE);
         assert_int_equal(fake.used, used);
     }
+}
+
+/* It may be told by a stream's, an event's or a device's other context. */
+static void an_error_loses_no_context_that_goes_on_answering(void **state) {
+    (void)state;
+    CUdeviceptr block = alloc(1000);
+    release(block);
+    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(alloc(1000), block);
+    lose_current_context();
+    release(block);
+    assert_int_equal(fake_size(block), 0);
 }
 
 static void an_error_that_a_green_context_tells_loses_its_primary_one(void **state) {
@@ -242,7 +254,7 @@ static void an_error_that_a_green_context_tells_loses_its_primary_one(void **sta
     pool_reason_stays(pool, WAIT_REASON_green);
     fake.stream_context = primary;
     fake.current = fake_context(0, 2);
-    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
+    lose_current_context();
     fake.stream_context = NULL;
     fake.current = primary;
     uint64_t passed = stats_get(STATS_passed_errors);
@@ -763,6 +775,7 @@ int main(void) {
         TEST(a_context_is_not_lost_by_an_error_of_the_one_that_its_memory_is_freed_in),
         TEST(a_free_in_a_context_that_is_gone_takes_no_block_of_another_thread),
         TEST(the_free_of_a_part_in_a_lost_context_frees_no_region),
+        TEST(an_error_loses_no_context_that_goes_on_answering),
         TEST(an_error_that_a_green_context_tells_loses_its_primary_one),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),

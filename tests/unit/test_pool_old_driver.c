@@ -72,7 +72,7 @@ an_error_in_a_green_context_that_the_driver_does_not_name_loses_primary_ones(voi
     release(alloc(1000));
     pool_reason_stays(pool, WAIT_REASON_green);
     fake.current = fake_context(0, 2);
-    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
+    lose_current_context();
     fake.current = primary;
     uint64_t passed = stats_get(STATS_passed_errors);
     alloc(1000);

@@ -29,7 +29,7 @@ static void a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not(void 
 static void
 while_little_of_the_device_is_used_a_block_of_any_size_serves_within_the_bound(void **state) {
     (void)state;
-    CUdeviceptr block = alloc_at(51 * MIB, 1); /* four fifths of 64 MiB and a little */
+    CUdeviceptr block = alloc_at(32 * MIB, 1); /* four fifths of 40 MiB and a little */
     release(block);
     assert_int_equal(alloc_at(KIB, 2), block);
     block = alloc_at(64 * MIB, 1); /* of the rest it would take too much */
@@ -62,11 +62,11 @@ static void once_most_allocations_hit_the_ratio_decides(void **state) {
 static void after_a_failure_the_ratio_decides_on_an_empty_device_as_well(void **state) {
     (void)state;
     stop(NULL);
-    start_with(&pool_defaults, 1000 * MIB);
-    CUdeviceptr block = alloc(8 * MIB), none;
+    start_with(&pool_defaults, 8 * GIB);
+    CUdeviceptr block = alloc(12 * MIB), none;
     release(block);
     assert_int_equal(alloc(KIB), block);
-    assert_int_equal(try_alloc(&none, 995 * MIB, 2), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(try_alloc(&none, 8 * GIB - 4 * MIB, 2), CUDA_ERROR_OUT_OF_MEMORY);
     release(block);
     assert_int_not_equal(alloc(KIB), block);
 }
@@ -368,7 +368,7 @@ static void a_site_whose_sizes_only_fall_gives_up_what_is_too_large_before_more_
     void **state) {
     (void)state;
     stop(NULL);
-    start_where_much_is_used(&pool_defaults);
+    start_where_much_is_used(&wasting_32_mib);
     uint64_t used = stats_get(STATS_held_bytes);
     CUdeviceptr one = alloc(64 * MIB), other = alloc(64 * MIB);
     release(one);
@@ -505,6 +505,30 @@ static void what_the_driver_refuses_is_the_drivers_answer(void **state) {
     assert_int_equal(try_free(0), CUDA_SUCCESS);
 }
 
+static void use_in_turns(void) {
+    CUdeviceptr blocks[3];
+    release(alloc_at(60 * MIB, 1));
+    for (int i = 0; i < 3; i++)
+        blocks[i] = alloc_at(20 * MIB, 2);
+    for (int i = 0; i < 3; i++)
+        release(blocks[i]);
+}
+
+/* What they waste is not taken from what may lie idle, once that has cost some calls. */
+static void small_blocks_in_large_ones_leave_room_for_what_is_used_in_turns(void **state) {
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        use_in_turns();
+        alloc_at(70000, 3);
+    }
+    for (int i = 0; i < 40; i++)
+        use_in_turns();
+    int allocs = fake.allocs;
+    for (int i = 0; i < 20; i++)
+        use_in_turns();
+    assert_int_equal(fake.allocs, allocs);
+}
+
 /* As of a program that goes on loading or making code: what is kept about its sites is bounded. */
 static void sites_beyond_a_number_are_one(void **state) {
     enum { MANY = 70000, MOST = 1 << 16 };
@@ -527,6 +551,7 @@ int main(void) {
         TEST(a_block_of_exactly_the_ratio_is_reused_and_a_larger_one_is_not),
         TEST(while_little_of_the_device_is_used_a_block_of_any_size_serves_within_the_bound),
         TEST(once_a_twentieth_of_the_device_was_used_the_ratio_decides_for_good),
+        TEST(small_blocks_in_large_ones_leave_room_for_what_is_used_in_turns),
         TEST(sites_beyond_a_number_are_one),
         TEST(once_most_allocations_hit_the_ratio_decides),
         TEST(after_a_failure_the_ratio_decides_on_an_empty_device_as_well),
