@@ -211,7 +211,7 @@ def test_the_default_makes_at_most_1_3_times_the_fewest_calls_of_whole_blocks_in
                  if (folder / f"{name}.csv.gz").exists()), None)
     if not path:
         pytest.skip("that trace is not at hand")
-    result = tune(path, "--policy=site", "--reuse-ratio=2.0", "--max-waste=auto", "--max-idle=auto", "--throttle-ratio=0.95")
+    result = tune(path, "--policy=site", "--reuse-ratio=2.0", "--max-waste=auto", "--max-idle=auto", "--throttle-ratio=0.95", "--idle-decay=60")
     default, = result["settings"]
     assert default["complete"] and default["driver_allocs"] + default["driver_frees"] <= 1.3 * default["least_driver_allocs"]
 
