@@ -22,9 +22,8 @@ static uint64_t most_idle(const struct device *device) {
  * larger ones could not keep what it uses in turns. A little of it never is, and none once sizes
  * that were given up for the bound have been missed that often. */
 static uint64_t waste_beside_idle(const struct device *device, uint64_t peak) {
-    enum { OFTEN = 32 };
     uint64_t little = peak / 32 + idle_slack / 5, waste = device->over_size;
-    return waste < little || device->bounds.missed >= OFTEN ? waste : little;
+    return waste < little || device->bounds.missed >= MISSED_OFTEN ? waste : little;
 }
 
 /* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB, and some waste. */

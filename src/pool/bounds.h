@@ -33,6 +33,8 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
     return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
+enum { MISSED_OFTEN = 32 }; /* sizes that were given up: the bounds are then what costs calls */
+
 /* The bytes that blocks of any size may still waste, up to 1/512 of the device: nobody has any need
  * of the rest of one that is nearly empty, and a program that is young, or misses often, makes
  * fewer calls of the driver so. Later a site's own block is served sooner than another's. */
@@ -42,7 +44,7 @@ static inline uint64_t spare_waste_left(const struct pool_config *config,
     enum { YOUNG = 1024, SELDOM = 16 }; /* allocations; a miss in so many is seldom */
     uint64_t misses = device->allocations - device->hits, allowed = device->total / 512;
     bool worth = config->reuse_ratio >= 2 && !config->close_fit && !device->frugal &&
-                 device->peak_in_use < device->total / 20 &&
+                 device->peak_in_use < device->total / 20 && device->bounds.missed < MISSED_OFTEN &&
                  device->allocations < YOUNG + SELDOM * misses;
     return worth && allowed > device->over_size ? allowed - device->over_size : 0;
 }
