@@ -40,9 +40,11 @@ static bool is_current(struct pool *pool, CUcontext handle) {
  * event's or a device's other context. One that is lost goes on answering so. */
 static bool is_lost(struct pool *pool, CUcontext handle, CUresult error) {
     size_t available, total;
-    bool may_be = loses_context(error) || error == CUDA_ERROR_UNKNOWN;
-    if (!may_be || !is_current(pool, handle) || !pool_gate_enter(pool))
-        return may_be && error != CUDA_ERROR_UNKNOWN;
+    bool loses = loses_context(error);
+    if (!loses && error != CUDA_ERROR_UNKNOWN)
+        return false;
+    if (!is_current(pool, handle) || !pool_gate_enter(pool)) /* it cannot be asked */
+        return loses;
     CUresult again = pool->driver->mem_get_info(&available, &total);
     pool_gate_leave(pool);
     return again != CUDA_SUCCESS;

@@ -4,8 +4,8 @@
  *  1. The thread's cache: an idle block of this site and size, without the pool's lock
  *     (cache_quick.h). A miss that nothing idle could serve asks the driver there (cache_miss.c).
  *  2. The idle store, under the lock: what the keeper takes for the site and size. A block must be
- *     at least as large as the request, at most reuse_ratio times larger, and exceed it by no more
- *     than the waste bound leaves (bounds.h).
+ *     at least as large as the request, at most reuse_ratio times larger or waste little, and
+ *     exceed it by no more than the waste bound leaves (bounds.h).
  *  3. Deferred blocks: one freed in the order of the request's stream, or one whose fence has
  *     passed. With POOLCUDA_FREE=defer the request may wait for a fence.
  *  4. The driver. Before that idle memory beyond the bounds is released if this needs no wait

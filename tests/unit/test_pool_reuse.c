@@ -529,6 +529,23 @@ static void small_blocks_in_large_ones_leave_room_for_what_is_used_in_turns(void
     assert_int_equal(fake.allocs, allocs);
 }
 
+/* They served one another; what was then too much went back, was missed, and so on for ever. */
+static void
+blocks_of_any_size_serve_no_longer_once_the_bound_on_idle_memory_costs_calls(void **state) {
+    (void)state;
+    int allocs = 0;
+    for (int round = 0; round < 300; round++) {
+        if (round == 200)
+            allocs = fake.allocs;
+        release(alloc_at(28 * MIB, 1));
+        CUdeviceptr kept = alloc_at(2 * MIB, 3);
+        release(alloc_at(76 * MIB, 1));
+        release(alloc_at(58 * MIB, 1));
+        release(kept);
+    }
+    assert_int_equal(fake.allocs, allocs);
+}
+
 /* As of a program that goes on loading or making code: what is kept about its sites is bounded. */
 static void sites_beyond_a_number_are_one(void **state) {
     enum { MANY = 70000, MOST = 1 << 16 };
@@ -552,6 +569,7 @@ int main(void) {
         TEST(while_little_of_the_device_is_used_a_block_of_any_size_serves_within_the_bound),
         TEST(once_a_twentieth_of_the_device_was_used_the_ratio_decides_for_good),
         TEST(small_blocks_in_large_ones_leave_room_for_what_is_used_in_turns),
+        TEST(blocks_of_any_size_serve_no_longer_once_the_bound_on_idle_memory_costs_calls),
         TEST(sites_beyond_a_number_are_one),
         TEST(once_most_allocations_hit_the_ratio_decides),
         TEST(after_a_failure_the_ratio_decides_on_an_empty_device_as_well),
