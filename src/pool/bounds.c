@@ -1,4 +1,4 @@
-#include "pool/internal.h"
+#include "pool/suballocation.h"
 
 static const uint64_t idle_slack = 64 << 20;
 
@@ -18,18 +18,18 @@ static uint64_t most_idle(const struct device *device) {
     return UINT64_MAX;
 }
 
-/* What live blocks waste is not all taken from what may lie idle: a program whose blocks lie in
- * larger ones could not keep what it uses in turns. A little of it never is, and none once sizes
- * that were given up for the bound have been missed that often. */
-static uint64_t waste_beside_idle(const struct device *device, uint64_t peak) {
-    uint64_t little = peak / 32 + idle_slack / 5, waste = device->over_size;
-    return waste < little || device->bounds.missed >= MISSED_OFTEN ? waste : little;
-}
-
-/* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB, and some waste. */
+/* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB, and some waste.
+ *
+ * What live blocks waste is not all taken from what may lie idle: a program whose blocks lie in
+ * larger ones could not keep what it uses in turns. A little of it never is. None is once sizes
+ * that were given up for the bound are missed often, and the bound then yields. */
 static uint64_t most_held(const struct device *device, uint64_t in_use) {
     uint64_t peak = in_use > device->peak_in_use ? in_use : device->peak_in_use;
-    return peak + peak / 5 + idle_slack + waste_beside_idle(device, peak);
+    uint64_t most = peak + peak / 5 + idle_slack, waste = device->over_size;
+    if (device->bounds.missed >= MISSED_OFTEN)
+        return most + waste + bounds_yield(device) * (peak / 20 + idle_slack / 4);
+    uint64_t little = peak / 32 + idle_slack / 5;
+    return most + (waste < little ? waste : little);
 }
 
 uint64_t idle_bound_room_to_grow(const struct device *device) {
@@ -47,33 +47,13 @@ static uint64_t allowed_idle(const struct pool *pool, const struct device *devic
                           automatic < most ? automatic : most);
 }
 
-/* Bytes of idle suballocations that live ones keep from the driver. */
-static uint64_t stranded_idle(const struct pool *pool, const struct device *device) {
-    const struct context *context;
-    uint64_t bytes = 0;
-    LIST_FOREACH (context, &pool->contexts, link)
-        bytes += context->device == device ? context->store.stranded : 0;
-    return bytes;
-}
-
-/* Where the bound is the pool's own and what is stranded takes most of it, a little of the rest may
- * stay all the same: giving all of it up would bring the bound no nearer, and cost every allocation
- * a call of the driver's. */
 uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth) {
     lock_check_held(LOCK_POOL);
     uint64_t allowed = allowed_idle(pool, device, growth);
     if (device_idle(device) <= allowed)
         return 0;
     bool strands = pool->keeper->cuts && pool->config.max_idle.kind == LIMIT_AUTO;
-    uint64_t stranded = strands ? stranded_idle(pool, device) : 0;
-    if (!stranded)
-        return device_idle(device) - allowed;
-    uint64_t little = device->peak_in_use / 16 + idle_slack / 4;
-    uint64_t rest = device_idle(device) - stranded,
-             stays = allowed > stranded ? allowed - stranded : 0;
-    if (stays < little)
-        stays = little;
-    return rest > stays ? rest - stays : 0;
+    return strands ? suballocation_excess(pool, device, allowed) : device_idle(device) - allowed;
 }
 
 uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {

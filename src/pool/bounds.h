@@ -15,11 +15,23 @@ static inline bool bounds_ask_at_frees(const struct pool_config *config) {
 }
 
 /* All below: lock held.
- * Waste is the physical bytes by which a device's live blocks exceed the requests that they serve.
+ * Sizes that were given up for a bound, and were missed again so often: it is the bound that costs
+ * calls of the driver then, in each round of a program that uses its sizes in turns. Where most of
+ * a device was never used, and nothing has failed, the bounds yield, a step for every so many. */
+enum { MISSED_OFTEN = 32, MOST_YIELDS = 4 };
+
+static inline uint64_t bounds_yield(const struct device *device) {
+    lock_check_held(LOCK_POOL);
+    uint64_t steps = device->bounds.missed / MISSED_OFTEN;
+    if (!steps || device->frugal || device->peak_in_use >= device->total / 4)
+        return 0;
+    return steps < MOST_YIELDS ? steps : MOST_YIELDS;
+}
+
+/* Waste is the physical bytes by which a device's live blocks exceed the requests that they serve.
  * A peak that has stood for a sixth of all allocations and frees is likely to stay: part of what
- * lies above it may go to waste, too. The bytes that reuse may still add: */
-static inline uint64_t waste_bound_left(const struct pool_config *config,
-                                        const struct device *device) {
+ * lies above it may go to waste, too. The bytes that reuse may waste: */
+static inline uint64_t waste_bound(const struct pool_config *config, const struct device *device) {
     lock_check_held(LOCK_POOL);
     if (PLANTED(oversize))
         return UINT64_MAX;
@@ -29,24 +41,33 @@ static inline uint64_t waste_bound_left(const struct pool_config *config,
         share = total / 100;
     else if (above > share && device->changes - device->peaked > device->changes / 6 + 64)
         share = above < total / 50 ? above : total / 50;
-    uint64_t allowed = limit_in_bytes(&config->max_waste, total, share < of_peak ? share : of_peak);
-    return allowed > device->over_size ? allowed - device->over_size : 0;
+    uint64_t automatic = share < of_peak ? share : of_peak;
+    return limit_in_bytes(&config->max_waste, total,
+                          bounds_yield(device) ? 2 * automatic : automatic);
 }
 
-enum { MISSED_OFTEN = 32 }; /* sizes that were given up: the bounds are then what costs calls */
-
-/* The bytes that blocks of any size may still waste, up to 1/512 of the device: nobody has any need
- * of the rest of one that is nearly empty, and a program that is young, or misses often, makes
- * fewer calls of the driver so. Later a site's own block is served sooner than another's. */
-static inline uint64_t spare_waste_left(const struct pool_config *config,
-                                        const struct device *device) {
+/* What blocks of any size may waste: 1/512 of the device, since nobody has any need of the rest of
+ * one that is nearly empty, and a program that is young, or misses often, makes fewer calls of the
+ * driver so. Later a site's own block is served sooner than another's. Small requests that stay
+ * would hold large blocks for ever, so blocks of about a request's size keep a part of the bound.
+ */
+static inline uint64_t spare_waste(const struct pool_config *config, const struct device *device,
+                                   uint64_t bound) {
     lock_check_held(LOCK_POOL);
     enum { YOUNG = 1024, SELDOM = 16 }; /* allocations; a miss in so many is seldom */
-    uint64_t misses = device->allocations - device->hits, allowed = device->total / 512;
-    bool worth = config->reuse_ratio >= 2 && !config->close_fit && !device->frugal &&
-                 device->peak_in_use < device->total / 20 && device->bounds.missed < MISSED_OFTEN &&
-                 device->allocations < YOUNG + SELDOM * misses;
-    return worth && allowed > device->over_size ? allowed - device->over_size : 0;
+    uint64_t misses = device->allocations - device->hits;
+    if (config->reuse_ratio < 2 || config->close_fit || device->frugal ||
+        device->peak_in_use >= device->total / 20 || device->bounds.missed >= MISSED_OFTEN ||
+        device->allocations >= YOUNG + SELDOM * misses)
+        return 0;
+    uint64_t part = bound / 10 * 7, share = device->total / 512;
+    return part < share ? part : share;
+}
+
+/* The bytes of so many that reuse may still waste. */
+static inline uint64_t waste_left(const struct device *device, uint64_t allowed) {
+    lock_check_held(LOCK_POOL);
+    return allowed > device->over_size ? allowed - device->over_size : 0;
 }
 
 /* What a block must be to serve a request of `bytes`, rounded to `size`. */
@@ -54,14 +75,13 @@ static inline struct fit waste_bound_fit(const struct pool_config *config,
                                          const struct device *device, size_t bytes, size_t size) {
     lock_check_held(LOCK_POOL);
     double ratio = PLANTED(oversize) ? 1e9 : config->reuse_ratio;
-    uint64_t left = waste_bound_left(config, device), spare = spare_waste_left(config, device);
+    uint64_t bound = waste_bound(config, device), left = waste_left(device, bound);
+    uint64_t spare = waste_left(device, spare_waste(config, device, bound));
     return (struct fit){.bytes = bytes,
                         .size = size,
                         .ratio = ratio,
                         .surplus = left,
-                        .strict = !spare         ? UINT64_MAX
-                                  : left > spare ? left - spare
-                                                 : 0,
+                        .strict = spare ? left - spare : UINT64_MAX,
                         .steal = config->steal,
                         .little = device->saves,
                         .exact = device->exact};

@@ -41,7 +41,9 @@ struct pool_block *take_deferred(struct pool *pool, const struct request *reques
 struct pool_block *pool_take_larger(struct pool *pool, const struct request *request, bool wastes) {
     lock_check_held(LOCK_POOL);
     struct context *context = request->context;
-    const uint64_t more = wastes ? UINT64_MAX : waste_bound_left(&pool->config, context->device);
+    const uint64_t more =
+        wastes ? UINT64_MAX
+               : waste_left(context->device, waste_bound(&pool->config, context->device));
     const struct fit fit = {.bytes = request->bytes,
                             .size = request->size,
                             .ratio = (double)UINT64_MAX,
