@@ -1,7 +1,5 @@
 #include "pool/suballocation.h"
 
-static const uint64_t idle_slack = 64 << 20;
-
 /* By the pool's own rule at most so much lies idle. Host memory is locked: no other process can
  * have it, and the system cannot ask for it back. Managed memory may lie on the device, where the
  * driver copies it to the host for whoever needs room: that costs time, and no call tells of it. */
@@ -11,25 +9,21 @@ static uint64_t most_idle(const struct device *device) {
     case POOL_HOST:
         return device->total / HOST_SHARE;
     case POOL_MANAGED:
-        return idle_slack;
+        return IDLE_SLACK;
     case POOL_DEVICE:
         break;
     }
     return UINT64_MAX;
 }
 
-/* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB, and some waste.
- *
- * What live blocks waste is not all taken from what may lie idle: a program whose blocks lie in
- * larger ones could not keep what it uses in turns. A little of it never is. None is once sizes
- * that were given up for the bound are missed often, and the bound then yields. */
+/* The pool's own rule: held memory stays under 1.2 x peak in use + 64 MiB, what the bound yields,
+ * and a little waste: of what live blocks waste not all is taken from what may lie idle. A program
+ * whose blocks lie in larger ones could not keep what it uses in turns. */
 static uint64_t most_held(const struct device *device, uint64_t in_use) {
     uint64_t peak = in_use > device->peak_in_use ? in_use : device->peak_in_use;
-    uint64_t most = peak + peak / 5 + idle_slack, waste = device->over_size;
-    if (device->bounds.missed >= MISSED_OFTEN)
-        return most + waste + bounds_yield(device) * (peak / 20 + idle_slack / 4);
-    uint64_t little = peak / 32 + idle_slack / 5;
-    return most + (waste < little ? waste : little);
+    uint64_t little = peak / 32 + IDLE_SLACK / 5, waste = device->over_size;
+    return peak + peak / 5 + IDLE_SLACK + device->bounds.yielded +
+           (waste < little ? waste : little);
 }
 
 uint64_t idle_bound_room_to_grow(const struct device *device) {
@@ -47,13 +41,17 @@ static uint64_t allowed_idle(const struct pool *pool, const struct device *devic
                           automatic < most ? automatic : most);
 }
 
+/* What the device's blocks once took may be held: that they take whole pages is no reason to give
+ * them up. */
 uint64_t idle_bound_excess(const struct pool *pool, const struct device *device, size_t growth) {
     lock_check_held(LOCK_POOL);
-    uint64_t allowed = allowed_idle(pool, device, growth);
-    if (device_idle(device) <= allowed)
+    uint64_t allowed = allowed_idle(pool, device, growth), idle = device_idle(device);
+    bool once_live = device->memory == POOL_DEVICE && device->held + growth <= device->peak_live;
+    bool own_rule = pool->config.max_idle.kind == LIMIT_AUTO;
+    if (idle <= allowed || (own_rule && once_live))
         return 0;
-    bool strands = pool->keeper->cuts && pool->config.max_idle.kind == LIMIT_AUTO;
-    return strands ? suballocation_excess(pool, device, allowed) : device_idle(device) - allowed;
+    return own_rule && pool->keeper->cuts ? suballocation_excess(pool, device, allowed)
+                                          : idle - allowed;
 }
 
 uint64_t idle_bound_room(const struct pool *pool, const struct device *device) {

@@ -14,19 +14,15 @@ static inline bool bounds_ask_at_frees(const struct pool_config *config) {
     return config->site_keep || config->max_idle.kind != LIMIT_AUTO;
 }
 
-/* All below: lock held.
- * Sizes that were given up for a bound, and were missed again so often: it is the bound that costs
- * calls of the driver then, in each round of a program that uses its sizes in turns. Where most of
- * a device was never used, and nothing has failed, the bounds yield, a step for every so many. */
-enum { MISSED_OFTEN = 32, MOST_YIELDS = 4 };
+/* Sizes that were given up for a bound, and were missed again: so many, and it is the bound that
+ * costs calls of the driver. */
+enum { MISSED_OFTEN = 32, IDLE_SLACK = 64 << 20 /* bytes */ };
 
-static inline uint64_t bounds_yield(const struct device *device) {
-    lock_check_held(LOCK_POOL);
-    uint64_t steps = device->bounds.missed / MISSED_OFTEN;
-    if (!steps || device->frugal || device->peak_in_use >= device->total / 4)
-        return 0;
-    return steps < MOST_YIELDS ? steps : MOST_YIELDS;
-}
+/* All below: lock held.
+ * bounds_yield.c: a size is missed that was given up for a bound. An allocation has failed that the
+ * device is large enough for. */
+void bounds_missed(struct device *device);
+void bounds_tighten(struct device *device);
 
 /* Waste is the physical bytes by which a device's live blocks exceed the requests that they serve.
  * A peak that has stood for a sixth of all allocations and frees is likely to stay: part of what
@@ -41,9 +37,9 @@ static inline uint64_t waste_bound(const struct pool_config *config, const struc
         share = total / 100;
     else if (above > share && device->changes - device->peaked > device->changes / 6 + 64)
         share = above < total / 50 ? above : total / 50;
-    uint64_t automatic = share < of_peak ? share : of_peak;
-    return limit_in_bytes(&config->max_waste, total,
-                          bounds_yield(device) ? 2 * automatic : automatic);
+    if (device->bounds.yielded)
+        of_peak *= 2;
+    return limit_in_bytes(&config->max_waste, total, share < of_peak ? share : of_peak);
 }
 
 /* What blocks of any size may waste: 1/512 of the device, since nobody has any need of the rest of
@@ -57,10 +53,10 @@ static inline uint64_t spare_waste(const struct pool_config *config, const struc
     enum { YOUNG = 1024, SELDOM = 16 }; /* allocations; a miss in so many is seldom */
     uint64_t misses = device->allocations - device->hits;
     if (config->reuse_ratio < 2 || config->close_fit || device->frugal ||
-        device->peak_in_use >= device->total / 20 || device->bounds.missed >= MISSED_OFTEN ||
+        20 * device->peak_in_use >= device->total || device->bounds.missed >= MISSED_OFTEN ||
         device->allocations >= YOUNG + SELDOM * misses)
         return 0;
-    uint64_t part = bound / 10 * 7, share = device->total / 512;
+    uint64_t part = bound / 4 * 3, share = device->total / 512;
     return part < share ? part : share;
 }
 
@@ -143,8 +139,7 @@ static inline void given_up_miss(struct device *device, size_t size) {
     if (__builtin_expect(*place != size, 1))
         return;
     *place = 0;
-    device->bounds.missed++;
-    stats_add(STATS_bound_misses, 1);
+    bounds_missed(device);
 }
 
 #endif

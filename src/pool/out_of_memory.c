@@ -359,7 +359,7 @@ static void count_outcome(struct pool *pool, const struct search *search, CUresu
     device->oom_events++;
     device->oom_rescued += result == CUDA_SUCCESS;
     if (result == CUDA_ERROR_OUT_OF_MEMORY && search->request->bytes <= device->total)
-        device->frugal = true;
+        bounds_tighten(device);
     pool_unlock(pool);
     if (result == CUDA_SUCCESS)
         stats_add(STATS_oom_rescued, 1);
