@@ -183,8 +183,7 @@ void order_submits_somewhere(struct order *order);
 
 /* Waits for all fences. Calls the driver, and `failed` with its errors. Returns whether anything
  * was owed. */
-bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
-               void *data);
+bool order_pay(struct order *order, void (*failed)(void *data, CUresult error), void *data);
 /* Waits for what has been submitted to a context so far, and for nothing else, in two steps:
  * records a fence, and waits for it. whole: though the context has no streams that are known, there
  * may be some. False: no fence can be recorded. Both call the driver; the second ends the fence's

@@ -254,7 +254,7 @@ static struct order_context *next_owing(const struct order *order, uint64_t turn
 
 /* Makes the wait that the context owes. Lock held on entry and return, not in between. */
 static void pay(struct order *order, struct order_context *context,
-                void (*failed)(void *data, CUcontext context, CUresult error), void *data) {
+                void (*failed)(void *data, CUresult error), void *data) {
     lock_check_held(LOCK_ORDER);
     struct order_fence *fence = context->owed;
     context->users++;
@@ -268,7 +268,7 @@ static void pay(struct order *order, struct order_context *context,
         result = CUDA_SUCCESS;
     if (result != CUDA_SUCCESS) {
         lock_drop(&order->lock, LOCK_ORDER);
-        failed(data, context->handle, result);
+        failed(data, result);
         lock_take(&order->lock, LOCK_ORDER);
     }
     order_take_notice(order);
@@ -278,8 +278,7 @@ static void pay(struct order *order, struct order_context *context,
     order_leave(context);
 }
 
-bool order_pay(struct order *order, void (*failed)(void *data, CUcontext context, CUresult error),
-               void *data) {
+bool order_pay(struct order *order, void (*failed)(void *data, CUresult error), void *data) {
     lock_take(&order->lock, LOCK_ORDER);
     order_take_notice(order);
     order_fence_all(order);

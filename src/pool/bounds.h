@@ -14,8 +14,7 @@ static inline bool bounds_ask_at_frees(const struct pool_config *config) {
     return config->site_keep || config->max_idle.kind != LIMIT_AUTO;
 }
 
-/* Sizes that were given up for a bound, and were missed again: so many, and it is the bound that
- * costs calls of the driver. */
+/* Misses of what was given up for a bound: so many, and it is the bound that costs calls. */
 enum { MISSED_OFTEN = 32, IDLE_SLACK = 64 << 20 /* bytes */ };
 
 /* All below: lock held.

@@ -108,7 +108,7 @@ bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block *
     if (*result == CUDA_SUCCESS && keep_here(cache, bin, block, event, stops))
         return true;
     if (*result != CUDA_ERROR_NOT_SUPPORTED)
-        context_note_error(pool, block->context, *result);
+        pool_note_error(pool, *result);
     pool_lock(pool);
     cache->asking--;
     if (cache->context == block->context && !cache->last_event) /* else it died with the context */

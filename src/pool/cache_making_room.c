@@ -136,7 +136,7 @@ static bool end_late(struct pool *pool, struct cache *cache, struct context *con
                      struct pool_block *block, CUresult result) {
     lock_check_none();
     struct release_list releases = {.first = block, .device = context->device};
-    context_note_free_error(pool, context, result);
+    pool_note_error(pool, result);
     pool_lock(pool);
     release_list_end(pool, &releases, result == CUDA_SUCCESS, NULL);
     if (context->device->unvisited) { /* else an end has given the block up */

@@ -49,7 +49,7 @@ bool clear_memory(struct pool *pool, struct context *context, CUdeviceptr pointe
         result = order_fence_wait(&pool->order, fence);
         gate_exchange_capture_mode(pool, &mode);
     }
-    context_note_error(pool, context, result);
+    pool_note_error(pool, result);
     return true;
 }
 

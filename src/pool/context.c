@@ -242,8 +242,7 @@ struct context *context_lock_current(struct pool *pool, const struct pool_kind *
     lock_check_none();
     CUcontext handle;
     CUresult result = context_current(pool, &handle);
-    if (result != CUDA_SUCCESS)
-        context_note_error(pool, NULL, result);
+    pool_note_shutdown(pool, result);
     pool_lock(pool);
     if (!handle)
         return NULL;

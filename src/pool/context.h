@@ -186,12 +186,5 @@ void visits_primary_stays(struct pool *pool, CUdevice ordinal); /* Lock not held
 /* Waits for all work that the native free would wait for. NOT_SUPPORTED: for more contexts than it
  * can, or while a stream is being captured; the block must then really be freed. Lock not held. */
 CUresult context_wait(struct pool *pool, struct context *owner);
-/* Notes what an error of the driver means for later calls. The call was about an event of the
- * context's, or in it (NULL: about none); or it was a free of the context's memory, which any other
- * may have been current for and have answered; or it was in the context of that handle. Lock not
- * held. */
-void context_note_error(struct pool *pool, struct context *context, CUresult result);
-void context_note_free_error(struct pool *pool, struct context *context, CUresult result);
-void context_note_error_of(struct pool *pool, CUcontext handle, CUresult error);
 
 #endif

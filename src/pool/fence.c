@@ -162,7 +162,7 @@ static CUresult event_passes(struct pool *pool, const struct fence_event *event,
     if (gated)
         pool_gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
-        context_note_error(pool, event->context, result);
+        pool_note_error(pool, result);
     return result;
 }
 

@@ -20,7 +20,10 @@ bool pool_permits_no_free(struct pool *pool) {
 CUresult pool_refuses_frees(struct pool *pool) {
     CUcontext current;
     context_current(pool, &current);
-    if ((current && pool_knows_context(pool, current)) || PLANTED(free_in_host_function))
+    pool_lock(pool);
+    bool healthy = context_is_known(pool, current) && !context_is_lost(pool, current);
+    pool_unlock(pool);
+    if (healthy || PLANTED(free_in_host_function))
         return CUDA_SUCCESS;
     CUresult result = source_release(pool, POOL_DEVICE, POOL_NOWHERE);
     return result == CUDA_ERROR_INVALID_VALUE ? CUDA_SUCCESS : result;

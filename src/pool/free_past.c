@@ -32,7 +32,7 @@ static CUresult release_removed(struct pool *pool, struct pool_block *block) {
     pool_unlock_between(pool);
     int cancelling = uncancelled_begins(pool);
     CUresult result = source_release(pool, context->kind.memory, block->pointer);
-    context_note_free_error(pool, context, result);
+    pool_note_error(pool, result);
     pool_lock(pool);
     if (context->keeper->cuts)
         suballocation_released(block, result != CUDA_SUCCESS);

@@ -49,6 +49,15 @@ static inline void pool_grant_anew(struct pool *pool) {
     pool_unlock(pool);
 }
 
+/* Nothing is pooled once the driver has shut down. Lock not held. */
+static inline void pool_note_shutdown(struct pool *pool, CUresult error) {
+    lock_check_none();
+    if (error != CUDA_ERROR_DEINITIALIZED)
+        return;
+    atomic_store(&pool->down, true);
+    pool_grant_anew(pool);
+}
+
 /* created_contexts.c: makes a green context's primary one current, which owns all that is allocated
  * there, until pool_pop_device. NULL: it has not. Lock not held. */
 struct pool *context_push_owner(struct pool *pool);

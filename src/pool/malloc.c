@@ -87,7 +87,7 @@ static CUresult malloc_from_driver(struct pool *pool, struct request *request,
     prepare_growth(pool, request, size, falls);
     CUresult result = allocate_or_make_room(pool, request, size, &block, &obtained);
     if (result != CUDA_SUCCESS) {
-        context_note_error(pool, context, result);
+        pool_note_error(pool, result);
         pool_grant_anew(pool);
         return result;
     }

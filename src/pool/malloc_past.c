@@ -25,6 +25,6 @@ CUresult malloc_without_context(struct pool *pool, const struct pool_kind *kind,
         stats_add(STATS_oom_rescued, 1);
     if (result == CUDA_SUCCESS)
         context_learn_by(pool, *pointer);
-    context_note_error(pool, NULL, result);
+    pool_note_error(pool, result);
     return result;
 }

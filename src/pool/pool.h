@@ -276,9 +276,9 @@ enum pool_asks {
 };
 bool pool_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks);
 
-/* A driver call in the current context has failed with `error`. After errors that cost the program
- * its context nothing is pooled there any more: every call goes to the driver and gets its answer.
- */
+/* A call of the driver's has answered `error`, or CUDA_SUCCESS. Contexts that such an error has
+ * cost the program go on telling it, and nothing is pooled there any more: every call goes to the
+ * driver and gets its answer. Nothing is, once the driver has shut down. Lock not held. */
 void pool_note_error(struct pool *pool, CUresult error);
 
 /* Whether the pool's lock and all caches' can be had. For a signal's handler, which may have

@@ -109,7 +109,7 @@ enum rest quiet_ask(struct pool *pool, struct context *context) {
     }
     pool_gate_leave(pool);
     if (result != CUDA_ERROR_NOT_READY)
-        context_note_error_of(pool, handle, result);
+        pool_note_error(pool, result);
     return result == CUDA_SUCCESS           ? REST_QUIET
            : result == CUDA_ERROR_NOT_READY ? REST_BUSY
                                             : REST_UNKNOWN;

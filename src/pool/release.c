@@ -167,7 +167,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         CUresult result =
             by_source ? context->source->surrender(pool, block) : free_natively(&giving, block);
         block->refused = result != CUDA_SUCCESS;
-        context_note_free_error(pool, block->context, result);
+        pool_note_error(pool, result);
         if (result == CUDA_SUCCESS) {
             giving.quiet = giving.waits == RELEASE_MAY_WAIT ? context : NULL; /* has waited */
             released += block->size;

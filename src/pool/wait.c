@@ -132,7 +132,7 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     CUresult result = PLANTED(no_wait) ? CUDA_SUCCESS
                                        : wait_for_contexts(pool, context, others, covered, &fences);
     count_time_since(began);
-    context_note_error(pool, context, result);
+    pool_note_error(pool, result);
     pool_lock(pool);
     if (result == CUDA_SUCCESS) {
         note_done(pool, context->handle, owed_number, fences);
@@ -142,8 +142,8 @@ CUresult wait_make(struct pool *pool, struct context *context, enum wait_reason 
     return result;
 }
 
-BY_POINTER static void note_failure(void *pool, CUcontext handle, CUresult error) {
-    context_note_error_of(pool, handle, error);
+BY_POINTER static void note_failure(void *pool, CUresult error) {
+    pool_note_error(pool, error);
 }
 
 /* Waits for what is owed. The gate is the caller's. */

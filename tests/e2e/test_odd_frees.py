@@ -8,7 +8,9 @@ EXPECTED = {
     "second_beside_releases": "0 freed twice\n0 addresses twice, 0 refused\n",
     "elsewhere_beside_an_end": "cuMemFree_v2(block): 0\nthe work was over\n",
     "beside_unrelated_work": "cuMemFree_v2(block): 0\nthe free has not waited\n",
-    "beside_a_lost_context": "cuCtxSynchronize(): 700\ncuMemFree_v2(healthy): 700\ncuMemFree_v2(block): 700\ncuMemFree_v2(healthy): 0\n",
+    "beside_a_lost_context": "cuCtxSynchronize(): 700\ncuMemFree_v2(healthy): 700\nit holds 7\ncuMemFree_v2(block): 700\ncuMemFree_v2(healthy): 0\n",
+    "after_a_loss_told_elsewhere": "cuEventSynchronize(event): 700\ncuMemAlloc_v2(&block, BYTES): 700\ncuMemFree_v2(of_lost): 700\n"
+                                   "cuMemFree_v2(healthy): 0\ncuMemFree_v2(healthy): 1\n0 addresses twice, 0 refused\n",
     "after_a_destroyed_context": "cuCtxSynchronize(): 709\ncuMemFree_v2(block): 0\ncuMemFree_v2(its): 0\n0 addresses twice, 0 refused\n",
     "without_a_context": "cuMemFree_v2(block): 201\nit holds 7\ncuMemFree_v2(block): 0\n",
 }
@@ -30,7 +32,7 @@ def test_the_pool_answers_them_as_the_driver(run, case, mode, preset):
 
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-@pytest.mark.parametrize("case", ["beside_a_lost_context", "after_a_destroyed_context", "without_a_context"])
+@pytest.mark.parametrize("case", ["beside_a_lost_context", "after_a_loss_told_elsewhere", "after_a_destroyed_context", "without_a_context"])
 def test_with_the_check_they_leave_contents_alone(run, case, mode):
     done = run([PROGRAMS / "odd_frees", case], env={"POOLCUDA_CHECK": "1", "POOLCUDA_FREE": mode})
     assert (done.code, done.out) == (0, EXPECTED[case]), done.err

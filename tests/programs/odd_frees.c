@@ -152,26 +152,69 @@ static void beside_unrelated_work(void) {
     printf("the free has %s\n", given_up ? "waited for that work" : "not waited");
 }
 
-static void lose_current_context(void) {
+static void launch_fault(void) {
     CUmodule module;
     CUfunction fault;
     CHECK(cuModuleLoadData(&module, sample_kernels_ptx));
     CHECK(cuModuleGetFunction(&fault, module, "fault"));
     CHECK(cuLaunchKernel(fault, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+}
+
+static void lose_current_context(void) {
+    launch_fault();
     TELL(cuCtxSynchronize());
+}
+
+static CUdeviceptr allocate_and_fill(void) {
+    CUdeviceptr block = allocate();
+    CHECK(cuMemsetD8_v2(block, 7, BYTES));
+    return block;
+}
+
+static void tell_what_it_holds(CUdeviceptr block) {
+    unsigned char held;
+    CHECK(cuCtxSynchronize()); /* whatever works at the block */
+    CHECK(cuMemcpyDtoH_v2(&held, block, 1));
+    printf("it holds %u\n", (unsigned)held);
 }
 
 static void beside_a_lost_context(void) {
     CUcontext lost;
     enter_primary();
-    CUdeviceptr healthy = allocate();
+    CUdeviceptr healthy = allocate_and_fill();
     CHECK(cuCtxCreate_v2(&lost, 0, 0));
     CUdeviceptr block = allocate();
     lose_current_context();
     TELL(cuMemFree_v2(healthy));
     CHECK(cuCtxSetCurrent(primary));
+    tell_what_it_holds(healthy);
     TELL(cuMemFree_v2(block));
     TELL(cuMemFree_v2(healthy));
+}
+
+/* A call tells of the loss while no context is current: that loses no other, and in the lost one
+ * every later call tells it, too. */
+static void after_a_loss_told_elsewhere(void) {
+    CUcontext lost;
+    CUevent event;
+    CUdeviceptr block = 0;
+    enter_primary();
+    CUdeviceptr healthy = allocate(), of_lost;
+    CHECK(cuCtxCreate_v2(&lost, 0, 0));
+    of_lost = allocate();
+    CHECK(cuMemFree_v2(allocate()));
+    CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+    launch_fault();
+    CHECK(cuEventRecord(event, NULL));
+    CHECK(cuCtxSetCurrent(NULL));
+    TELL(cuEventSynchronize(event));
+    CHECK(cuCtxSetCurrent(lost));
+    TELL(cuMemAlloc_v2(&block, BYTES));
+    TELL(cuMemFree_v2(of_lost));
+    CHECK(cuCtxSetCurrent(primary));
+    TELL(cuMemFree_v2(healthy));
+    TELL(cuMemFree_v2(healthy));
+    allocate_and_compare();
 }
 
 /* A call in it is refused, which says nothing of the primary context. */
@@ -191,16 +234,12 @@ static void after_a_destroyed_context(void) {
 
 /* It is refused, and the block holds what it held. */
 static void without_a_context(void) {
-    unsigned char held;
     enter_primary();
-    CUdeviceptr block = allocate();
-    CHECK(cuMemsetD8_v2(block, 7, BYTES));
+    CUdeviceptr block = allocate_and_fill();
     CHECK(cuCtxSetCurrent(NULL));
     TELL(cuMemFree_v2(block));
     CHECK(cuCtxSetCurrent(primary));
-    CHECK(cuCtxSynchronize()); /* whatever works at the block */
-    CHECK(cuMemcpyDtoH_v2(&held, block, 1));
-    printf("it holds %u\n", (unsigned)held);
+    tell_what_it_holds(block);
     TELL(cuMemFree_v2(block));
 }
 
@@ -213,6 +252,7 @@ static const struct {
     {"elsewhere_beside_an_end", elsewhere_beside_an_end},
     {"beside_unrelated_work", beside_unrelated_work},
     {"beside_a_lost_context", beside_a_lost_context},
+    {"after_a_loss_told_elsewhere", after_a_loss_told_elsewhere},
     {"after_a_destroyed_context", after_a_destroyed_context},
     {"without_a_context", without_a_context},
 };

@@ -236,8 +236,8 @@ static CUresult mem_get_info(size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = fake.capacity - fake.used_by[device_of(fake.current)];
     pthread_mutex_unlock(&lock);
     *total_bytes = fake.capacity;
-    if (fake.info_result != CUDA_SUCCESS)
-        return fake.info_result;
+    if (fake.current && (fake.current == fake.lost[0] || fake.current == fake.lost[1]))
+        return CUDA_ERROR_ILLEGAL_ADDRESS;
     if (fake.on_info)
         fake.on_info();
     return CUDA_SUCCESS;

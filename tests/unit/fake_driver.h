@@ -31,7 +31,7 @@ struct fake_state {
     CUresult advise_result, attach_result;
     CUcontext current; /* device = handle value % 16, number = value / 16 */
     CUresult wait_result, free_result, current_result;
-    CUresult info_result; /* of what is free; but for success nothing is told */
+    CUcontext lost[2]; /* these answer ILLEGAL_ADDRESS where they are asked for what is free */
     CUresult record_result, order_result, attribute_result;
     int push_failures;        /* how many pushes are yet to fail */
     CUcontext fenced_context; /* that was current when the last event was recorded */

@@ -82,9 +82,9 @@ static inline void start_where_much_is_used(const struct pool_config *config) {
 
 /* The current context is lost by an error that a call has told of it. */
 static inline void lose_current_context(void) {
-    fake.info_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    fake.lost[0] = fake.current;
     pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
-    fake.info_result = CUDA_SUCCESS;
+    fake.lost[0] = NULL;
 }
 
 static inline CUresult try_free(CUdeviceptr pointer) {

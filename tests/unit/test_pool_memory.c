@@ -58,7 +58,8 @@ static void a_block_whose_wait_and_free_fail_is_live_again(void **state) {
 static void after_a_sticky_error_everything_goes_to_the_driver(void **state) {
     (void)state;
     CUdeviceptr block = alloc(1000), other = alloc(1000);
-    fake.wait_result = fake.free_result = fake.info_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    fake.wait_result = fake.free_result = CUDA_ERROR_ILLEGAL_ADDRESS;
+    fake.lost[0] = fake.current;
     assert_int_equal(try_free(block), CUDA_ERROR_ILLEGAL_ADDRESS);
     fake.waits = 0;
     assert_int_equal(try_free(other), CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -23,9 +23,8 @@ static void owe(void) {
     order_owe(&order, fake.current);
 }
 
-static void ignore(void *data, CUcontext context, CUresult error) {
+static void ignore(void *data, CUresult error) {
     (void)data;
-    (void)context;
     (void)error;
 }
 

@@ -63,8 +63,8 @@ static void beside_green_contexts_a_free_waits_for_its_context(void **state) {
     }
 }
 
-static void
-an_error_in_a_green_context_that_the_driver_does_not_name_loses_primary_ones(void **state) {
+static void an_error_in_a_green_context_whose_primary_one_the_driver_does_not_name_loses_that_one(
+    void **state) {
     (void)state;
     start_in(POOL_FREE_SYNC);
     old_driver.stream_get_ctx_v2 = NULL;
@@ -72,6 +72,7 @@ an_error_in_a_green_context_that_the_driver_does_not_name_loses_primary_ones(voi
     release(alloc(1000));
     pool_reason_stays(pool, WAIT_REASON_green);
     fake.current = fake_context(0, 2);
+    fake.lost[1] = primary;
     lose_current_context();
     fake.current = primary;
     uint64_t passed = stats_get(STATS_passed_errors);
@@ -186,7 +187,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(without_context_events_the_legacy_stream_and_free_streams_are_fenced),
         TEST(beside_green_contexts_a_free_waits_for_its_context),
-        TEST(an_error_in_a_green_context_that_the_driver_does_not_name_loses_primary_ones),
+        TEST(an_error_in_a_green_context_whose_primary_one_the_driver_does_not_name_loses_that_one),
         TEST(a_destroyed_stream_leaves_its_last_work_in_every_later_fence),
         TEST(a_free_waits_for_an_event_of_the_legacy_stream_and_of_each_free_one),
         TEST(beside_several_blocking_streams_a_free_waits_for_its_context),

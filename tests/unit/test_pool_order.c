@@ -42,9 +42,8 @@ static void owe(void) {
 }
 
 static CUresult failed_with;
-static void note_failure(void *data, CUcontext context, CUresult error) {
+static void note_failure(void *data, CUresult error) {
     (void)data;
-    (void)context;
     failed_with = error;
 }
 
