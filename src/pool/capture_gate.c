@@ -30,11 +30,3 @@ void pool_gate_leave(struct pool *pool) {
 bool pool_is_capturing(struct pool *pool) {
     return atomic_load(&pool->captures) > 0;
 }
-
-/* In relaxed mode a free neither fails nor invalidates a
- * capture, whichever thread makes that one [cuda.h, cuThreadExchangeStreamCaptureMode]: the
- * allocation for which idle memory is released may be one that captures do not prohibit. */
-void gate_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
-    if (pool->driver->thread_exchange_capture_mode)
-        pool->driver->thread_exchange_capture_mode(mode);
-}

@@ -2,7 +2,7 @@
  * driver has shut down, nothing is pooled any more. */
 #include "pool/internal.h"
 
-enum { MOST_CONTEXTS = 64 };
+enum { AT_ONCE = 64 };
 
 /* Whether cuda.h says that the context is unusable after this error, or does not say what it is. */
 static bool may_lose_context(CUresult error) {
@@ -53,40 +53,72 @@ static bool tells_loss(struct pool *pool) {
     return may_lose_context(result) || PLANTED(loss_of_another);
 }
 
-/* Unless the context ends: its handle may be another's then. */
-static void look_at(struct pool *pool, CUcontext handle) {
+/* Whether the context is lost. One that ends is not asked: its handle may be another's then. */
+static bool look_at(struct pool *pool, CUcontext handle) {
     struct context_push visit;
     if (!order_visit_begins(&pool->order, handle))
-        return;
+        return false;
     bool lost = context_push_ending(pool, handle, &visit) && tells_loss(pool);
     context_pop(pool, &visit);
     if (lost)
         lose_context(pool, handle);
     order_visit_ends(&pool->order, handle);
+    return lost;
 }
 
-/* The contexts in which anything was allocated and that are not lost, as far as they fit: how many.
- */
-static int list_handles(struct pool *pool, CUcontext *handles) {
+/* Lists the contexts in which anything was allocated and that are not lost, behind the first `from`
+ * and as far as they fit. Returns how many. */
+static int list_handles(struct pool *pool, int from, CUcontext *handles) {
     const struct context *context;
     int count = 0;
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link)
-        if (!context->broken && context_is_first(pool, context) && count < MOST_CONTEXTS)
+        if (!context->broken && context_is_first(pool, context) && from-- <= 0 && count < AT_ONCE)
             handles[count++] = context->handle;
     pool_unlock(pool);
     return count;
 }
 
+static void look_at_all(struct pool *pool) {
+    CUcontext handles[AT_ONCE];
+    int healthy = 0, count;
+    do {
+        count = list_handles(pool, healthy, handles);
+        for (int i = 0; i < count; i++)
+            if (look_at(pool, handles[i]))
+                atomic_store(&pool->vain_errors, 0);
+            else
+                healthy++; /* the lost ones are listed no more */
+    } while (count == AT_ONCE);
+}
+
+/* A program may go on asking for the state of what it has lost, and there may be many contexts: the
+ * more such errors in a row have told of nothing new, the fewer of them are looked into. */
+static bool is_worth_it(struct pool *pool) {
+    enum { SELDOM = 64 };
+    unsigned vain = atomic_fetch_add(&pool->vain_errors, 1);
+    return !(vain & (vain - 1)) || vain % SELDOM == 0;
+}
+
+static bool is_known_as_lost(struct pool *pool, CUcontext handle) {
+    pool_lock(pool);
+    bool lost = context_is_lost(pool, handle);
+    pool_unlock(pool);
+    return lost;
+}
+
 /* An error alone does not say which context is lost: it may be a stream's, an event's or a device's
- * other one, or, in a green context, its primary one. So all are asked. */
+ * other one, or, in a green context, its primary one. So all are asked, unless the current one
+ * explains it. */
 void pool_note_error(struct pool *pool, CUresult error) {
     lock_check_none();
-    CUcontext handles[MOST_CONTEXTS];
+    CUcontext current = NULL;
     pool_note_shutdown(pool, error);
     if (!may_lose_context(error))
         return;
-    int count = list_handles(pool, handles);
-    for (int i = 0; i < count; i++)
-        look_at(pool, handles[i]);
+    pool->driver->ctx_get_current(&current);
+    if (is_known_as_lost(pool, current) || look_at(pool, current))
+        return;
+    if (error != CUDA_ERROR_CONTEXT_IS_DESTROYED && is_worth_it(pool))
+        look_at_all(pool);
 }

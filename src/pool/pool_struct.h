@@ -47,6 +47,7 @@ struct pool {
     int unnamed_captures;
     bool captures_asked;
     atomic_uint passed_calls; /* without the lock */
+    atomic_uint vain_errors;  /* context_errors.c: in a row */
 
     atomic_bool down;       /* the driver has shut down: everything passes through */
     bool indexed;           /* whether the index by address is there (address_index.h) */

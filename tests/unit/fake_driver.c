@@ -373,6 +373,8 @@ static CUresult memset_d8_async(CUdeviceptr pointer, unsigned char value, size_t
 
 static CUresult thread_exchange_capture_mode(CUstreamCaptureMode *mode) {
     lock_check_none();
+    if (fake.fails_to_exchange && !--fake.fails_to_exchange)
+        return CUDA_ERROR_UNKNOWN;
     *mode = __atomic_exchange_n(&fake.capture_mode, *mode, __ATOMIC_RELAXED);
     return CUDA_SUCCESS;
 }

@@ -50,6 +50,7 @@ struct fake_state {
     int trims;
     CUstream captured;                               /* the stream that is being captured */
     CUstreamCaptureMode capture_mode, freed_in_mode; /* now, and at the last free */
+    int fails_to_exchange;                           /* the so-manieth exchange of modes; 0: none */
     CUdeviceptr cleared;
     size_t cleared_bytes;
     CUstream stream; /* the one that can be created; NULL: none can */

@@ -235,106 +235,6 @@ static void the_free_of_a_part_in_a_lost_context_frees_no_region(void **state) {
     }
 }
 
-/* It may be told by a stream's, an event's or a device's other context. */
-static void an_error_loses_no_context_that_goes_on_answering(void **state) {
-    (void)state;
-    CUdeviceptr block = alloc(1000);
-    release(block);
-    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_int_equal(alloc(1000), block);
-    lose_current_context();
-    release(block);
-    assert_int_equal(fake_size(block), 0);
-}
-
-static void an_error_that_a_green_context_tells_loses_its_primary_one(void **state) {
-    (void)state;
-    CUcontext primary = fake.current;
-    release(alloc(1000));
-    pool_reason_stays(pool, WAIT_REASON_green);
-    fake.stream_context = primary;
-    fake.current = fake_context(0, 2);
-    fake.lost[1] = primary;
-    lose_current_context();
-    fake.stream_context = NULL;
-    fake.current = primary;
-    uint64_t passed = stats_get(STATS_passed_errors);
-    alloc(1000);
-    assert_int_equal(stats_get(STATS_passed_errors), passed + 1);
-}
-
-/* Whether the pool takes the current context for lost. */
-static bool is_given_up(void) {
-    uint64_t passed = stats_get(STATS_passed_errors);
-    release(alloc(1000));
-    return stats_get(STATS_passed_errors) > passed;
-}
-
-/* Of two devices, each with something in its primary context, and of a context of the program's. */
-static void use_three_contexts(CUcontext *contexts) {
-    for (int i = 0; i < 3; i++) {
-        fake.current = contexts[i] = fake_context(i % 2, 1 + i / 2);
-        alloc(1000);
-    }
-}
-
-/* By an event of it, say, while another context is current, or none. */
-static void a_context_is_lost_whichever_is_current_when_a_call_tells_so(void **state) {
-    (void)state;
-    CUcontext contexts[3];
-    for (int current = 0; current < 4; current++) {
-        stop(NULL);
-        start(NULL);
-        use_three_contexts(contexts);
-        fake.current = current < 3 ? contexts[current] : NULL;
-        fake.lost[0] = contexts[2];
-        pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
-        for (int i = 0; i < 3; i++) {
-            fake.current = contexts[i];
-            assert_int_equal(is_given_up(), i == 2);
-        }
-    }
-}
-
-static void an_error_during_a_capture_loses_the_context_that_tells_it_alone(void **state) {
-    (void)state;
-    CUcontext contexts[3];
-    use_three_contexts(contexts);
-    atomic_fetch_add(&pool->captures, 1);
-    fake.lost[0] = contexts[1];
-    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
-    atomic_fetch_sub(&pool->captures, 1);
-    for (int i = 0; i < 3; i++) {
-        fake.current = contexts[i];
-        assert_int_equal(is_given_up(), i == 1);
-    }
-}
-
-static void a_green_context_of_one_device_loses_no_context_of_another(void **state) {
-    (void)state;
-    CUcontext contexts[3];
-    use_three_contexts(contexts);
-    pool_reason_stays(pool, WAIT_REASON_green);
-    fake.current = fake_context(1, 5);
-    lose_current_context();
-    for (int i = 0; i < 3; i++) {
-        fake.current = contexts[i];
-        assert_false(is_given_up());
-    }
-}
-
-/* To ask a primary context that was reset would make it active again. */
-static void a_context_without_memory_is_not_asked(void **state) {
-    (void)state;
-    alloc(1000);
-    pool_end_begins(pool);
-    pool_primary_ending(pool, 0);
-    pool_end_is_over(pool, true);
-    int infos = fake.infos;
-    pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_int_equal(fake.infos, infos);
-}
-
 static void end_while_waiting(void) {
     fake.on_wait = NULL;
     pool_context_ending(pool, fake.current);
@@ -848,12 +748,6 @@ int main(void) {
         TEST(a_context_is_not_lost_by_an_error_of_the_one_that_its_memory_is_freed_in),
         TEST(a_free_in_a_context_that_is_gone_takes_no_block_of_another_thread),
         TEST(the_free_of_a_part_in_a_lost_context_frees_no_region),
-        TEST(an_error_loses_no_context_that_goes_on_answering),
-        TEST(an_error_that_a_green_context_tells_loses_its_primary_one),
-        TEST(a_context_is_lost_whichever_is_current_when_a_call_tells_so),
-        TEST(an_error_during_a_capture_loses_the_context_that_tells_it_alone),
-        TEST(a_green_context_of_one_device_loses_no_context_of_another),
-        TEST(a_context_without_memory_is_not_asked),
         TEST(a_free_under_way_while_its_context_ends_keeps_nothing),
         TEST(a_context_does_not_end_while_another_thread_makes_it_current),
         TEST(a_context_that_may_be_ending_is_not_made_current),
