@@ -9,7 +9,7 @@ EXPECTED = {
     "elsewhere_beside_an_end": "cuMemFree_v2(block): 0\nthe work was over\n",
     "beside_unrelated_work": "cuMemFree_v2(block): 0\nthe free has not waited\n",
     "beside_a_lost_context": "cuCtxSynchronize(): 700\ncuMemFree_v2(healthy): 700\nit holds 7\ncuMemFree_v2(block): 700\ncuMemFree_v2(healthy): 0\n",
-    "after_a_loss_told_elsewhere": "cuEventSynchronize(event): 700\ncuMemAlloc_v2(&block, BYTES): 700\ncuMemFree_v2(of_lost): 700\n"
+    "after_a_loss_told_elsewhere": "cuEventQuery(event): 700\ncuMemAlloc_v2(&block, BYTES): 700\ncuMemFree_v2(of_lost): 700\n"
                                    "cuMemFree_v2(healthy): 0\ncuMemFree_v2(healthy): 1\n0 addresses twice, 0 refused\n",
     "after_a_destroyed_context": "cuCtxSynchronize(): 709\ncuMemFree_v2(block): 0\ncuMemFree_v2(its): 0\n0 addresses twice, 0 refused\n",
     "without_a_context": "cuMemFree_v2(block): 201\nit holds 7\ncuMemFree_v2(block): 0\n",

@@ -199,15 +199,16 @@ static void after_a_loss_told_elsewhere(void) {
     CUevent event;
     CUdeviceptr block = 0;
     enter_primary();
-    CUdeviceptr healthy = allocate(), of_lost;
+    CUdeviceptr healthy = allocate();
     CHECK(cuCtxCreate_v2(&lost, 0, 0));
-    of_lost = allocate();
+    CUdeviceptr of_lost = allocate();
     CHECK(cuMemFree_v2(allocate()));
     CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
     launch_fault();
-    CHECK(cuEventRecord(event, NULL));
     CHECK(cuCtxSetCurrent(NULL));
-    TELL(cuEventSynchronize(event));
+    while (cuEventQuery(event) == CUDA_SUCCESS) /* nothing is recorded, but nothing is lost yet */
+        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+    TELL(cuEventQuery(event));
     CHECK(cuCtxSetCurrent(lost));
     TELL(cuMemAlloc_v2(&block, BYTES));
     TELL(cuMemFree_v2(of_lost));
