@@ -38,7 +38,7 @@ struct device_bounds {
     bool crowded;
     uint64_t least_idle, period_began, looked;
     uint64_t given_up[GIVEN_UP], missed; /* how many of these */
-    uint64_t yielded; /* bytes that may be held beyond the bound on idle memory */
+    uint64_t yielded; /* bytes that may be held beyond the bound, by the last of these misses */
 };
 
 /* Whether the device's kernels reach plain host memory. HOST_BY_ADDRESS: what they are given the

@@ -53,7 +53,8 @@ static bool tells_loss(struct pool *pool) {
     return may_lose_context(result) || PLANTED(loss_of_another);
 }
 
-/* Whether the context is lost. One that ends is not asked: its handle may be another's then. */
+/* Whether the context is found to be lost. One that ends is not asked: its handle may be another's
+ * then. */
 static bool look_at(struct pool *pool, CUcontext handle) {
     struct context_push visit;
     if (!order_visit_begins(&pool->order, handle))
@@ -70,11 +71,14 @@ static bool look_at(struct pool *pool, CUcontext handle) {
  * and as far as they fit. Returns how many. */
 static int list_handles(struct pool *pool, int from, CUcontext *handles) {
     const struct context *context;
-    int count = 0;
+    int seen = 0, count = 0;
     pool_lock(pool);
-    LIST_FOREACH (context, &pool->contexts, link)
-        if (!context->broken && context_is_first(pool, context) && from-- <= 0 && count < AT_ONCE)
+    LIST_FOREACH (context, &pool->contexts, link) {
+        if (context->broken || !context_is_first(pool, context))
+            continue;
+        if (seen++ >= from && count < AT_ONCE)
             handles[count++] = context->handle;
+    }
     pool_unlock(pool);
     return count;
 }

@@ -180,7 +180,7 @@ uint64_t suballocation_excess(const struct pool *pool, const struct device *devi
     uint64_t stranded = stranded_idle(pool, device);
     if (!stranded)
         return device_idle(device) - allowed;
-    uint64_t little = device->peak_in_use / 16 + (16 << 20);
+    uint64_t little = device->peak_in_use / 16 + IDLE_SLACK / 4;
     uint64_t rest = device_idle(device) - stranded,
              stays = allowed > stranded ? allowed - stranded : 0;
     if (stays < little)

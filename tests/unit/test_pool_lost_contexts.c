@@ -44,6 +44,14 @@ static void use_three_contexts(CUcontext *contexts) {
     }
 }
 
+/* lost: which of them alone is given up; -1: none. */
+static void assert_one_is_given_up(const CUcontext *contexts, int lost) {
+    for (int i = 0; i < 3; i++) {
+        fake.current = contexts[i];
+        assert_int_equal(is_given_up(), i == lost);
+    }
+}
+
 /* By an event of it, say, while another context is current, or none. */
 static void a_context_is_lost_whichever_is_current_when_a_call_tells_so(void **state) {
     (void)state;
@@ -55,10 +63,7 @@ static void a_context_is_lost_whichever_is_current_when_a_call_tells_so(void **s
         fake.current = current < 3 ? contexts[current] : NULL;
         fake.lost[0] = contexts[2];
         pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
-        for (int i = 0; i < 3; i++) {
-            fake.current = contexts[i];
-            assert_int_equal(is_given_up(), i == 2);
-        }
+        assert_one_is_given_up(contexts, 2);
     }
 }
 
@@ -70,10 +75,7 @@ static void an_error_during_a_capture_loses_the_context_that_tells_it_alone(void
     fake.lost[0] = contexts[1];
     pool_note_error(pool, CUDA_ERROR_ILLEGAL_ADDRESS);
     atomic_fetch_sub(&pool->captures, 1);
-    for (int i = 0; i < 3; i++) {
-        fake.current = contexts[i];
-        assert_int_equal(is_given_up(), i == 1);
-    }
+    assert_one_is_given_up(contexts, 1);
 }
 
 static void a_green_context_of_one_device_loses_no_context_of_another(void **state) {
@@ -83,10 +85,7 @@ static void a_green_context_of_one_device_loses_no_context_of_another(void **sta
     pool_reason_stays(pool, WAIT_REASON_green);
     fake.current = fake_context(1, 5);
     lose_current_context();
-    for (int i = 0; i < 3; i++) {
-        fake.current = contexts[i];
-        assert_false(is_given_up());
-    }
+    assert_one_is_given_up(contexts, -1);
 }
 
 static void of_many_contexts_the_oldest_is_given_up_as_well(void **state) {
