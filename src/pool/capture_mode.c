@@ -4,10 +4,8 @@
 /* In relaxed mode a free neither fails nor invalidates a capture, whichever thread makes that one
  * [cuda.h, cuThreadExchangeStreamCaptureMode]: the allocation for which idle memory is released may
  * be one that captures do not prohibit. */
-void gate_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
-    const struct driver *driver = pool->driver;
-    /* A passing error must not leave the thread in another mode. */
-    if (driver->thread_exchange_capture_mode &&
-        driver->thread_exchange_capture_mode(mode) != CUDA_SUCCESS)
-        driver->thread_exchange_capture_mode(mode);
+CUresult gate_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
+    return pool->driver->thread_exchange_capture_mode
+               ? pool->driver->thread_exchange_capture_mode(mode)
+               : CUDA_SUCCESS;
 }

@@ -42,14 +42,20 @@ static void lose_context(struct pool *pool, CUcontext handle) {
     pool_unlock(pool);
 }
 
+/* Beside errors the exchange may fail, too: that must not leave the thread in another mode. */
+static void exchange_mode(struct pool *pool, CUstreamCaptureMode *mode) {
+    if (gate_exchange_capture_mode(pool, mode) != CUDA_SUCCESS)
+        gate_exchange_capture_mode(pool, mode);
+}
+
 /* Whether the current context goes on telling that it is lost. In relaxed mode, for which no call
  * is prohibited while a stream is being captured. */
 static bool tells_loss(struct pool *pool) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     size_t available, total;
-    gate_exchange_capture_mode(pool, &mode);
+    exchange_mode(pool, &mode);
     CUresult result = pool->driver->mem_get_info(&available, &total);
-    gate_exchange_capture_mode(pool, &mode);
+    exchange_mode(pool, &mode);
     return may_lose_context(result) || PLANTED(loss_of_another);
 }
 
