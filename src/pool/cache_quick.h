@@ -117,8 +117,9 @@ enum quick {
 enum quick cache_serve_other(struct cache *cache, struct cache_bin *bin, CUdeviceptr *pointer,
                              size_t bytes);
 /* QUICK_TRY. The call counts once, whichever form serves it: where bins lie, the loader decides.
- * Cache locked on entry, not on return. */
-enum quick cache_try_again(struct cache *cache);
+ * Kept out of the quick forms, whose registers it would need. Cache locked on entry, not on return.
+ */
+__attribute__((noinline)) enum quick cache_try_again(struct cache *cache);
 
 /* So much more of what the cache counts, and its shard as well. */
 __attribute__((always_inline)) static inline void quick_count(struct cache *cache,
