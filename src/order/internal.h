@@ -2,9 +2,17 @@
 #ifndef POOLCUDA_ORDER_INTERNAL_H
 #define POOLCUDA_ORDER_INTERNAL_H
 
+#include "base/lock.h"
 #include "order/fence.h"
-#include "order/records.h"
 
+/* The record of a context; NULL: there is none. */
+struct order_context *order_find(const struct order *order, CUcontext handle);
+/* Whether there are streams of its own. */
+bool order_has_streams(const struct order_context *context);
+/* Whether there is one context alone. */
+bool order_is_one(const struct order *order);
+/* Notes that the stream may hold work that no fence covers, or no longer does. */
+void order_set_busy(struct order_stream *stream, bool busy);
 /* Makes known whose frees have set the word's bits: those of the only context. */
 void order_take_notice(struct order *order);
 /* To be called when a context has come or gone. */

@@ -156,6 +156,31 @@ enum { ORDER_MOST_ENDS = 8 }; /* that are awaited before a context is taken to b
 void order_context_closes(struct order *order, CUcontext context);
 void order_context_stays(struct order *order, CUcontext context);
 
+/* Whether a free may owe its wait, and the word that says that it does: without the lock, as each
+ * free asks.
+ *
+ * Whether there are streams beside the legacy one. */
+bool order_has_streams_about(const struct order *order);
+/* Whether it is known which streams hold work. */
+bool order_is_tracked(const struct order *order);
+/* Whether the thread of that number is the only one that submits. */
+bool order_is_sole(const struct order *order, uint32_t number);
+/* Whether that thread's frees may owe their waits, as far as streams and threads decide. Where one
+ * thread frees and another one submits, natively the one waits and the other does not: the
+ * submissions must not come behind what the free waits for. */
+bool order_may_owe(const struct order *order, uint32_t number);
+/* Whether frees of the context may owe by setting bits of the word, no more: it is the only one. */
+bool order_is_only(const struct order *order, CUcontext context);
+/* A free in the context owes its wait from now on. */
+void order_owe(struct order *order, CUcontext context);
+/* A free in the only context owes its wait from now on. */
+void order_owe_quickly(void);
+/* A free has deferred its block. */
+void order_defers(void);
+/* Whether work has crossed from one context into another's memory, and is waited for by nobody yet.
+ */
+bool order_has_crossings(const struct order *order);
+
 /* To be called before work is submitted to `stream`: of the current context, if it is the legacy
  * one. Calls the driver, unless a capture forbids that (may_call): then the submission is noted and
  * nothing else. Returns bits: ORDER_PAY: the order could not be made, so the wait has to be paid.

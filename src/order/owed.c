@@ -1,6 +1,5 @@
 /* What is owed: fences are recorded for it, and waited for. */
 #include "order/internal.h"
-#include "order/may_owe.h"
 #include "order/noted.h"
 
 #include "base/clock.h"

@@ -1,6 +1,5 @@
 /* The streams of each context: that they exist, and which of them may hold work. */
 #include "order/internal.h"
-#include "order/may_owe.h"
 #include "order/noted.h"
 
 #include "base/planted.h"

@@ -4,7 +4,7 @@
  *
  * Afterwards no block is live, so the cache has no sentinel: each free goes past quick_free, and
  * comes here, until the cache is stopped. What goes the long way looks for another sentinel. */
-#include "order/may_owe.h"
+#include "order/order.h"
 #include "pool/cache_quick.h"
 #include "pool/internal.h"
 

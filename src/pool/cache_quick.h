@@ -8,7 +8,7 @@
 #define POOLCUDA_POOL_QUICK_H
 
 #include "base/sizes.h"
-#include "order/may_owe.h"
+#include "order/order.h"
 #include "pool/cache_parts.h"
 
 #include <stdlib.h>

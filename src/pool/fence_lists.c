@@ -3,7 +3,7 @@
 #include "pool/fence_parts.h"
 
 #include "base/by_pointer.h"
-#include "order/may_owe.h"
+#include "order/order.h"
 #include "thread_marks.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "pool/internal.h"
 
 #include "base/by_pointer.h"
-#include "order/may_owe.h"
+#include "order/order.h"
 
 enum { MOMENT_NS = 250 * 1000 * 1000 };
 

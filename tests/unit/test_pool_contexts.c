@@ -1,5 +1,5 @@
 /* Contexts and devices, forks, host memory that runs out, many steps and many threads. */
-#include "order/may_owe.h"
+#include "order/order.h"
 #include "peers/own_open.h"
 #include "pool/ledger_parts.h"
 #include "pool_test.h"

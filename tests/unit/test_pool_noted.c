@@ -2,8 +2,8 @@
  * thing that empties it, on a driver that counts. */
 #include "pool_test.h"
 
-#include "order/may_owe.h"
 #include "order/noted.h"
+#include "order/order.h"
 
 #include <pthread.h>
 

@@ -2,7 +2,6 @@
  * who waits for them. */
 #include "pool_test.h"
 
-#include "order/may_owe.h"
 #include "order/order.h"
 
 #include <pthread.h>
