@@ -27,63 +27,18 @@ struct pointer_map {
 /* A table without any entry; never written. */
 extern const struct pointer_table pointer_table_empty;
 
-/* No block's own address has a bit above this. */
-enum { POINTER_TAG_SHIFT = 48 };
-
-/* The driver's addresses are multiples of 256. */
-static inline uint64_t pointer_hash(uint64_t pointer) {
-    return (pointer >> 8) * 0x9e3779b97f4a7c15u;
-}
-
-/* The block of an entry, or NULL of an empty slot. */
-static inline struct pool_block *pointer_table_block(uint64_t entry) {
-    return (struct pool_block *)(uintptr_t)(entry << 16 >> 16);
-}
+enum { POINTER_TAG_SHIFT = 48 }; /* no block's own address has a bit above this */
 
 /* The block at exactly this address, NULL if there is none. */
-static inline struct pool_block *pointer_table_find(const struct pointer_table *table,
-                                                    uint64_t pointer) {
-    uint64_t hash = pointer_hash(pointer), tag = hash << POINTER_TAG_SHIFT, entry;
-    for (size_t i = hash >> table->shift; (entry = table->slots[i]); i = (i + 1) & table->mask) {
-        entry ^= tag;
-        struct pool_block *block = (struct pool_block *)(uintptr_t)entry;
-        if (!(entry >> POINTER_TAG_SHIFT) && block->pointer == pointer)
-            return block;
-    }
-    return NULL;
-}
-
-static inline struct pool_block *pointer_map_find(const struct pointer_map *map, uint64_t pointer) {
-    return pointer_table_find(&map->table, pointer);
-}
+struct pool_block *pointer_table_find(const struct pointer_table *table, uint64_t pointer);
+struct pool_block *pointer_map_find(const struct pointer_map *map, uint64_t pointer);
 
 void pointer_map_init(struct pointer_map *map);
-/* False without host memory. */
-bool pointer_map_grow(struct pointer_map *map);
-
 /* False without host memory: nothing has changed. A block of the same address leaves the map:
  * *replaced, NULL if there was none. At most five eighths of the slots are used: so a search looks
  * at two of them, or so. */
-static inline bool pointer_map_add(struct pointer_map *map, struct pool_block *block,
-                                   struct pool_block **replaced) {
-    *replaced = NULL;
-    if (__builtin_expect(map->count >= map->most, 0) && !pointer_map_grow(map))
-        return false;
-    uint64_t pointer = block->pointer, hash = pointer_hash(pointer), entry;
-    uint64_t tagged = (uint64_t)(uintptr_t)block | hash << POINTER_TAG_SHIFT;
-    size_t i = hash >> map->table.shift;
-    for (; (entry = map->table.slots[i]); i = (i + 1) & map->table.mask) {
-        struct pool_block *other = pointer_table_block(entry);
-        if (!((entry ^ tagged) >> POINTER_TAG_SHIFT) && other->pointer == pointer) {
-            *replaced = other;
-            map->count--;
-            break;
-        }
-    }
-    map->count++;
-    map->table.slots[i] = tagged;
-    return true;
-}
+bool pointer_map_add(struct pointer_map *map, struct pool_block *block,
+                     struct pool_block **replaced);
 /* The block must be in the map. Never fails. */
 void pointer_map_remove(struct pointer_map *map, const struct pool_block *block);
 void pointer_map_destroy(struct pointer_map *map); /* as it was after pointer_map_init */

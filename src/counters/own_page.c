@@ -1,5 +1,4 @@
-/* The process's own stats page: where it lies, what it notes of the process, and what it counts.
- */
+/* The process's own stats page: where it lies, and what it notes of the process. */
 #include "counters/own_page_parts.h"
 
 #include "base/clock.h"
@@ -7,7 +6,6 @@
 #include "base/lock.h"
 #include "base/raw_files.h"
 #include "counters/page_file.h"
-#include "counters/shards.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -88,20 +86,4 @@ void own_page_forget(void) {
     if (own_page && mmap(own_page, sizeof *own_page, PROT_READ | PROT_WRITE,
                          MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
         own_page = NULL; /* for it is the parent's still */
-}
-
-void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values) {
-    struct stats_sums sum = shards_sum(own_shards, SHARDS_ALL);
-    struct stats_figures all = own_page
-                                   ? shards_devices(own_shards, own_page->devices, own_use.devices)
-                                   : shards_devices(own_shards, &own_early_device, 1);
-    for (size_t i = 0; i < count; i++)
-        values[i] =
-            stats_read(&stats_counters[counters[i]]) + shards_count(&sum, &all, counters[i]);
-}
-
-uint64_t stats_get(enum stats_counter counter) {
-    uint64_t value;
-    stats_get_several(&counter, 1, &value);
-    return value;
 }

@@ -1,5 +1,9 @@
 #include "counters/shards.h"
 
+#include "base/lock.h"
+#include "counters/own_page_parts.h"
+#include "counters/stats.h"
+
 #include <string.h>
 
 void shards_add(struct stats_sums *sum, const struct stats_shard *shard) {
@@ -95,4 +99,32 @@ void shards_fold(struct stats_page *page) {
         add(&page->sites[i].live_bytes, 0);
     }
     memset(page->shards, 0, sizeof page->shards);
+}
+
+void stats_get_several(const enum stats_counter *counters, size_t count, uint64_t *values) {
+    struct stats_sums sum = shards_sum(own_shards, SHARDS_ALL);
+    struct stats_figures all = own_page
+                                   ? shards_devices(own_shards, own_page->devices, own_use.devices)
+                                   : shards_devices(own_shards, &own_early_device, 1);
+    for (size_t i = 0; i < count; i++)
+        values[i] =
+            stats_read(&stats_counters[counters[i]]) + shards_count(&sum, &all, counters[i]);
+}
+
+uint64_t stats_get(enum stats_counter counter) {
+    uint64_t value;
+    stats_get_several(&counter, 1, &value);
+    return value;
+}
+
+void stats_shard_end(struct stats_shard *shard, struct stats_device *device) {
+    lock_check_held(LOCK_POOL);
+    struct stats_sums of_shard = {0};
+    const uint64_t *sums = of_shard.of;
+    shards_add(&of_shard, shard);
+    shard->device = 0;
+#define DEVICE_FIGURE(name, sums, help)   stats_grow(&device->name, sums);
+#define SUMMED_COUNTER(field, sums, help) stats_add(STATS_##field, sums);
+#include "counters/counters.def"
+    own_use.shards[shard - own_shards] = false;
 }

@@ -2,18 +2,44 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/placed.h"
 #include "counters/own_page_parts.h"
 #include "counters/page_file.h"
-#include "counters/shards.h"
 #include "site_tag.h"
 
 #include <string.h>
 
-/* *least becomes the value if that is less; 0: there was none yet. */
-static void note_least(_Atomic uint64_t *least, uint64_t value) {
-    uint64_t now = stats_read(least);
-    while ((!now || value < now) && !atomic_compare_exchange_weak(least, &now, value))
-        ;
+uint64_t stats_read(const _Atomic uint64_t *figure) {
+    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
+}
+
+void stats_write(_Atomic uint64_t *figure, uint64_t value) {
+    atomic_store_explicit(figure, value, memory_order_relaxed);
+}
+
+void stats_grow(_Atomic uint64_t *figure, uint64_t more) {
+#ifdef __SANITIZE_THREAD__
+    atomic_store_explicit(figure, stats_read(figure) + more, memory_order_relaxed);
+#else
+    *(uint64_t *)figure += more;
+#endif
+}
+
+PLACED void stats_raise(_Atomic uint64_t *peak, const _Atomic uint64_t *figure) {
+    if ((int64_t)stats_read(figure) > (int64_t)stats_read(peak))
+        atomic_store_explicit(peak, stats_read(figure), memory_order_relaxed);
+}
+
+uint64_t stats_site_allocations(const struct stats_site *site) {
+    return stats_read(&site->misses) + stats_read(&site->hits);
+}
+
+void stats_add(enum stats_counter counter, uint64_t n) {
+    atomic_fetch_add_explicit(&stats_counters[counter], n, memory_order_relaxed);
+}
+
+void stats_set(enum stats_counter counter, uint64_t value) {
+    atomic_store_explicit(&stats_counters[counter], value, memory_order_relaxed);
 }
 
 enum {
@@ -23,12 +49,23 @@ enum {
 
 _Thread_local struct call_timer call_timers[STATS_CALLS];
 
+bool call_timer_rests(enum stats_call call) {
+    return __builtin_expect(--call_timers[call].untimed >= 0, 1);
+}
+
 uint64_t call_timer_start(enum stats_call call) {
     struct call_timer *timer = &call_timers[call];
     bool first = timer->timed < ALL_TIMED;
     timer->timed += first;
     timer->untimed = first ? 0 : ONE_OF - 1;
     return clock_ns(CLOCK_MONOTONIC);
+}
+
+/* *least becomes the value if that is less; 0: there was none yet. */
+static void note_least(_Atomic uint64_t *least, uint64_t value) {
+    uint64_t now = stats_read(least);
+    while ((!now || value < now) && !atomic_compare_exchange_weak(least, &now, value))
+        ;
 }
 
 void call_timer_stop(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t began) {
@@ -89,6 +126,21 @@ void stats_site_merge(struct stats_site *site, struct stats_site *apart) {
         site->peak_live_bytes = peak;
 }
 
+uint64_t stats_site_least(const struct stats_site *site) {
+    _Atomic uint32_t *least = (_Atomic uint32_t *)(uintptr_t)&site->least;
+    return (uint64_t)atomic_load_explicit(least, memory_order_relaxed) * STATS_LEAST_UNIT;
+}
+
+void stats_site_serves(struct stats_site *site, uint64_t size) {
+    uint64_t units = size / STATS_LEAST_UNIT;
+    uint32_t wanted = units ? units < UINT32_MAX ? (uint32_t)units : UINT32_MAX : 1;
+    uint32_t least = atomic_load_explicit(&site->least, memory_order_relaxed);
+    while ((!least || wanted < least) &&
+           !atomic_compare_exchange_weak_explicit(&site->least, &least, wanted,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        continue;
+}
+
 struct stats_device *stats_device(int ordinal, uint64_t capacity, const uint8_t uuid[STATS_UUID]) {
     lock_check_held(LOCK_POOL);
     if (!own_page)
@@ -117,18 +169,6 @@ struct stats_shard *stats_shard_begin(const struct stats_device *device) {
                  ? (uint32_t)(device - own_page->devices)
                  : 0);
     return &own_shards[i];
-}
-
-void stats_shard_end(struct stats_shard *shard, struct stats_device *device) {
-    lock_check_held(LOCK_POOL);
-    struct stats_sums of_shard = {0};
-    const uint64_t *sums = of_shard.of;
-    shards_add(&of_shard, shard);
-    shard->device = 0;
-#define DEVICE_FIGURE(name, sums, help)   stats_grow(&device->name, sums);
-#define SUMMED_COUNTER(field, sums, help) stats_add(STATS_##field, sums);
-#include "counters/counters.def"
-    own_use.shards[shard - own_shards] = false;
 }
 
 uint32_t stats_site_index(const struct stats_site *site) {

@@ -12,45 +12,24 @@
 #include "counters/figures.h"
 
 /* Reads a number of a page that others may write meanwhile. */
-static inline uint64_t stats_read(const _Atomic uint64_t *figure) {
-    return atomic_load_explicit((_Atomic uint64_t *)(uintptr_t)figure, memory_order_relaxed);
-}
-
-static inline void stats_write(_Atomic uint64_t *figure, uint64_t value) {
-    atomic_store_explicit(figure, value, memory_order_relaxed);
-}
+uint64_t stats_read(const _Atomic uint64_t *figure);
+void stats_write(_Atomic uint64_t *figure, uint64_t value);
 
 /* Adds to a number that one thread at a time writes, while others, of other processes mostly, read
  * it: these need whole words, not order. The compiler adds in place only to what is not atomic. */
-static inline void stats_grow(_Atomic uint64_t *figure, uint64_t more) {
-#ifdef __SANITIZE_THREAD__
-    atomic_store_explicit(figure, stats_read(figure) + more, memory_order_relaxed);
-#else
-    *(uint64_t *)figure += more;
-#endif
-}
+void stats_grow(_Atomic uint64_t *figure, uint64_t more);
 
 /* *peak becomes *figure if that is greater, as signed numbers: sums of differences are. The same
  * thread writes both. */
-static inline void stats_raise(_Atomic uint64_t *peak, const _Atomic uint64_t *figure) {
-    if ((int64_t)stats_read(figure) > (int64_t)stats_read(peak))
-        atomic_store_explicit(peak, stats_read(figure), memory_order_relaxed);
-}
+void stats_raise(_Atomic uint64_t *peak, const _Atomic uint64_t *figure);
 
-static inline uint64_t stats_site_allocations(const struct stats_site *site) {
-    return stats_read(&site->misses) + stats_read(&site->hits);
-}
+uint64_t stats_site_allocations(const struct stats_site *site);
 
 extern _Atomic uint64_t *stats_counters; /* STATS_COUNTERS entries */
-
-static inline void stats_add(enum stats_counter counter, uint64_t n) {
-    atomic_fetch_add_explicit(&stats_counters[counter], n, memory_order_relaxed);
-}
+void stats_add(enum stats_counter counter, uint64_t n);
 
 /* For gauges kept under the pool's lock: a plain store. */
-static inline void stats_set(enum stats_counter counter, uint64_t value) {
-    atomic_store_explicit(&stats_counters[counter], value, memory_order_relaxed);
-}
+void stats_set(enum stats_counter counter, uint64_t value);
 
 /* The counter with what the shards add; of several, in values[i], with one walk of the shards. */
 uint64_t stats_get(enum stats_counter counter);
@@ -67,8 +46,8 @@ void stats_wait(enum wait_reason reason);
 
 /* How long calls of the driver take: timed around each of a thread's first ones, then around one of
  * many, so that a program whose calls are quick does not pay for the clock. Misses that a thread's
- * cache serves by itself (cache_miss.c) are never timed: one of many goes the long way, and is. */
-/* What one thread has: how many calls were timed, and how many go untimed before the next one. */
+ * cache serves by itself (cache_miss.c) are never timed: one of many goes the long way, and is.
+ * What one thread has: how many calls were timed, and how many go untimed before the next one. */
 struct call_timer {
     int timed, untimed;
 };
@@ -79,9 +58,7 @@ enum { CALL_TIMER_FIRST = 16 }; /* calls are timed, whoever makes them */
 
 /* Whether the next call goes untimed, which is counted. If not, start is to be called before it,
  * and stop with what that has returned after it, if it has succeeded. bytes: of the block. */
-static inline bool call_timer_rests(enum stats_call call) {
-    return __builtin_expect(--call_timers[call].untimed >= 0, 1);
-}
+bool call_timer_rests(enum stats_call call);
 uint64_t call_timer_start(enum stats_call call);
 void call_timer_stop(enum stats_call call, enum stats_memory memory, size_t bytes, uint64_t began);
 
@@ -100,23 +77,12 @@ void stats_site_merge(struct stats_site *site, struct stats_site *apart);
 
 /* The smallest size in bytes that stats_site_serves was called with; 0: none yet. */
 enum { STATS_LEAST_UNIT = 512 };
-static inline uint64_t stats_site_least(const struct stats_site *site) {
-    _Atomic uint32_t *least = (_Atomic uint32_t *)(uintptr_t)&site->least;
-    return (uint64_t)atomic_load_explicit(least, memory_order_relaxed) * STATS_LEAST_UNIT;
-}
+uint64_t stats_site_least(const struct stats_site *site);
 
 /* A request of the site's that the driver would have rounded to `size` is served from idle memory,
  * or its block freed. Threads' caches need not call it for blocks of just the size that is asked:
  * the first of these goes the long way. To be called by any thread. */
-static inline void stats_site_serves(struct stats_site *site, uint64_t size) {
-    uint64_t units = size / STATS_LEAST_UNIT;
-    uint32_t wanted = units ? units < UINT32_MAX ? (uint32_t)units : UINT32_MAX : 1;
-    uint32_t least = atomic_load_explicit(&site->least, memory_order_relaxed);
-    while ((!least || wanted < least) &&
-           !atomic_compare_exchange_weak_explicit(&site->least, &least, wanted,
-                                                  memory_order_relaxed, memory_order_relaxed))
-        continue;
-}
+void stats_site_serves(struct stats_site *site, uint64_t size);
 
 /* The record of a device by its ordinal. Never NULL, and zeroed at first. To be called once per
  * device. LOCK_POOL held. */

@@ -9,7 +9,6 @@
 #include "interpose/record.h"
 #include "interpose/surroundings.h"
 #include "peers/answer_requests.h"
-#include "pool/cache_quick.h"
 
 /* As the hook does, while calls are recorded. */
 static bool alloc_recorded(CUdeviceptr *pointer, size_t bytes, uintptr_t known) {

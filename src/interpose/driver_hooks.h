@@ -11,7 +11,7 @@
 #include "interpose/caller.h"
 #include "interpose/hooks.h"
 #include "interpose/state.h"
-#include "pool/cache_quick.h"
+#include "pool/pool.h"
 #include "site_tag.h"
 
 /* The site of the hook's call with that return address and frame: the tag that the program has

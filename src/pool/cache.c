@@ -1,6 +1,7 @@
 /* Threads' caches as the pool has them under its lock: which is whose, made when its thread needs
  * it and kept for another when its pool ends, and what is kept in its bins and found there.
  * Stopping them all is cache_stop.c's. */
+#include "base/placed.h"
 #include "pool/cache_stopped.h"
 #include "thread_marks.h"
 
@@ -145,6 +146,24 @@ struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *blo
         return NULL;
     cache_note_bin(cache, bin, block);
     cache_table_list(&cache->table, bin);
+    return bin;
+}
+
+PLACED struct cache_bin *cache_bin_of(struct cache *cache, struct pool_block *block, bool whole) {
+    cache_check_locked(cache);
+    struct cache_table *table = &cache->table;
+    struct cache_bin *bin =
+        (struct cache_bin *)((char *)table->bins + (block->bin * sizeof *bin & table->mask));
+    if (__builtin_expect(bin->listed == block->site && bin->size == block->size, 1))
+        return bin;
+    if (bin->site != block->site || bin->size != block->size) {
+        if (whole)
+            return cache_find_bin_for(cache, block);
+        bin = cache_table_find_near(table, block->site->id, block->size);
+        if (!bin || bin->site != block->site)
+            return NULL;
+        cache_note_bin(cache, bin, block);
+    }
     return bin;
 }
 

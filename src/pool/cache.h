@@ -1,10 +1,10 @@
 /* Threads' caches: the path of an allocation or free that needs no decision of the pool. Mostly an
- * idle block of just its site and size serves it (cache_quick.h); else a smallest sufficient one
+ * idle block of just its site and size serves it (malloc.c); else a smallest sufficient one
  * that threads have freed (cache_serve.c), or, where nothing is idle, the driver (cache_miss.c). A
  * free goes this way while its wait is owed already or is left to a fence.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
- * share some); cache_quick.h serves from it. A hit or a free takes the lock of that cache alone,
+ * share some) and is served from it. A hit or a free takes the lock of that cache alone,
  * which no other thread wants but when it takes the pool's lock: pool_lock stops all caches, so
  * that under it everything is as if there were none, but for idle blocks that are `cached`. So what
  * a cache's lock guards is its own blocks, and, as readers, all that changes under the pool's lock.
@@ -21,12 +21,6 @@ enum {
     CACHES = 128,       /* of one pool */
     CACHE_THREADS = 32, /* caches of one context */
 };
-
-/* Serves a miss of the site with that site_id(), where nothing idle serves: asks the driver, and
- * leaves the record to the ledger for later; may give an idle block back before. False: nothing has
- * happened to the request. To be called right after quick_malloc has answered QUICK_MISS. Lock not
- * held. */
-bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
 
 /* Frees the last live block of its context, with a wait, if the thread's cache can keep it. False:
  * nothing has happened. *waited: NULL, or the block if it could not be kept there: what is left of

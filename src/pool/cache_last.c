@@ -5,7 +5,7 @@
  * Afterwards no block is live, so the cache has no sentinel: each free goes past quick_free, and
  * comes here, until the cache is stopped. What goes the long way looks for another sentinel. */
 #include "order/order.h"
-#include "pool/cache_quick.h"
+#include "pool/cache_parts.h"
 #include "pool/internal.h"
 
 /* Whether nothing of the context is live but one block. Cache locked. */
@@ -33,7 +33,7 @@ static struct pool_block *begin(const struct pool *pool, struct cache *cache, CU
     struct pool_block *block =
         awaits_legacy(pool, cache) ? pointer_map_find(&pool->map, pointer) : NULL;
     if (!block || block->context != cache->context || !is_one_live(cache) ||
-        !(*bin = quick_bin(cache, block, true)) || !quick_claim(block))
+        !(*bin = cache_bin_of(cache, block, true)) || !cache_claim(block))
         return NULL;
     block->state = BLOCK_WAITING;
     cache->asking++;
@@ -75,7 +75,7 @@ static bool keep_here(struct cache *cache, struct cache_bin *bin, struct pool_bl
     size_t bytes = block->requested;
     block->requested = 0;
     cache_push(cache, bin, block);
-    quick_count_free(cache, bin, bytes);
+    cache_count_free(cache, bin, bytes);
     cache->asking--;
     cache->waited++;
     cache->last_event = event;
@@ -90,7 +90,7 @@ bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block *
                      CUresult *result) {
     lock_check_none();
     *waited = NULL;
-    struct cache *cache = quick_open(pool, true);
+    struct cache *cache = cache_open(pool, true);
     if (!cache)
         return false;
     struct cache_bin *bin;

@@ -1,6 +1,6 @@
 /* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
  * recorded when caches are merged. */
-#include "pool/cache_quick.h"
+#include "pool/cache_parts.h"
 #include "pool/cache_stopped.h"
 
 /* Whether a thread has freed anything since its cache was stopped. */
@@ -83,9 +83,9 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     stats_grow(&site->live_blocks, 1);
     stats_grow(&site->live_bytes, size);
     stats_raise(&site->peak_live_bytes, &site->live_bytes);
-    quick_count(cache, SUM_fresh, 1);
-    quick_count(cache, SUM_held, size);
-    quick_count_growth(cache, bytes, size);
+    cache_count(cache, SUM_fresh, 1);
+    cache_count(cache, SUM_held, size);
+    cache_count_growth(cache, bytes, size);
 }
 
 /* Asks the driver for a request of the site, with a spare record. Not inlined, so that what a look
@@ -120,7 +120,7 @@ __attribute__((noinline)) static bool ask(struct pool *pool, CUdeviceptr *pointe
     *pointer = block->pointer = address;
     block->bin = 0;
     block->cached = block->in_driver_pool = block->releasable = false;
-    quick_make_live(block, bytes);
+    cache_make_live(block, bytes);
     block->next = cache->fresh;
     cache->fresh = block;
     count_fresh(cache, own->stats, bytes, size);

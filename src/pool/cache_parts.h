@@ -1,4 +1,4 @@
-/* What a cache is made of: for cache_quick.h, which serves from it, and for what does the rest. */
+/* What a cache is made of, and the steps of those that use it. */
 #ifndef POOLCUDA_POOL_CACHE_PARTS_H
 #define POOLCUDA_POOL_CACHE_PARTS_H
 
@@ -82,25 +82,79 @@ extern _Thread_local struct cache_mine cache_mine
 /* Looks among the bins for other sites; NULL: none. */
 struct cache *cache_mine_among_others(uintptr_t key);
 
-bool cache_lock_contended(struct cache *cache);
+/* False: the cache is parked, or somebody has it for longer than a call takes. */
+bool cache_lock(struct cache *cache);
 
 /* Waits until whoever has stopped the cache has gone on. The long way would wait as well, but then
  * stop all others in turn: a crowd of threads would stop each other for ever. False: as
  * cache_lock. */
 bool cache_lock_after_stop(struct pool *pool, struct cache *cache);
 
+/* The cache that may serve a call in the current context, locked; else NULL. whole: as quick_malloc
+ * says. */
+struct cache *cache_open(struct pool *pool, bool whole);
+
 /* What the cache does when its budget is used up. False: the call is to go the long way. Cache
  * locked. */
 bool cache_renew(struct cache *cache);
 
-/* cache_serve_larger, where the store's least block that suffices has `kept` bytes, or a bin may
- * have one. Cache locked. */
-struct pool_block *cache_choose_larger(struct cache *cache, struct site *site, size_t bytes,
-                                       size_t size, size_t kept, bool *none);
+/* A request of a site that has no bin for its size: a larger block, which goes live, if the site
+ * has a bin for such blocks. NULL: there is none, or the policy has to choose. *none: no idle block
+ * serves, if the cache is alone. Cache locked. */
+struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
+                                      size_t size, bool *none);
 /* Such a block for the site of that id, if that has gone the long way lately. Cache locked. */
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size);
 
+/* The bin for the block: mostly the one that it was in last. whole: as quick_malloc says; without
+ * it bins that are not near are NULL, as if there were none. Cache locked. */
+struct cache_bin *cache_bin_of(struct cache *cache, struct pool_block *block, bool whole);
 /* The bin for blocks of the block's site and size, listed. NULL: there is none. Cache locked. */
 struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block);
+
+/* --- cache_parts.c: also what hits and frees do --- */
+
+bool cache_try_lock(struct cache *cache);
+void cache_unlock(struct cache *cache);
+/* To be called where the cache must be locked, by the caller or because the pool is. */
+void cache_check_locked(const struct cache *cache);
+/* A context is one of a pool. */
+uintptr_t cache_key(const struct pool *pool, CUcontext handle);
+struct cache_site *cache_place_for(struct cache *cache, uintptr_t id);
+/* Another number whenever more blocks may have become idle, for a cache that is alone. */
+uint64_t cache_stamp(const struct cache *cache);
+
+struct pool_block *cache_pop(struct cache_bin *bin);
+/* Keeps the block, which is idle from now on, in a listed bin; in any bin of the cache. */
+void cache_push_listed(struct cache_bin *bin, struct pool_block *block);
+void cache_push(struct cache *cache, struct cache_bin *bin, struct pool_block *block);
+void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
+                    struct pool_block *block);
+
+/* So much more of what the cache counts, and its shard as well. */
+void cache_count(struct cache *cache, enum stats_sum sum, uint64_t more);
+void cache_count_growth(struct cache *cache, size_t bytes, size_t size);
+/* To be called before what is held grows, and when the sums are merged: from their least idle
+ * memory bounds.c knows what nobody needs, and between these calls least is idle when most is live.
+ */
+void cache_note_taken(struct cache *cache);
+/* Counts a block of that size that goes live for a request of that many bytes. */
+void cache_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, size_t size);
+void cache_make_live(struct pool_block *block, size_t bytes);
+/* If two threads free the same block at once, only one finds it quick_freeable. */
+bool cache_claim(struct pool_block *block);
+/* Counts a live block of that many bytes that is freed into the bin. */
+void cache_count_free(struct cache *cache, const struct cache_bin *bin, size_t bytes);
+
+/* --- cache_serve.c --- */
+
+/* The rest of quick_malloc where the site's bin is empty: a block of another cache or bin serves.
+ * Never QUICK_TRY. Cache locked on entry, and on return with QUICK_MISS. */
+enum quick cache_serve_other(struct cache *cache, struct cache_bin *bin, CUdeviceptr *pointer,
+                             size_t bytes);
+/* QUICK_TRY. The call counts once, whichever form serves it: where bins lie, the loader decides.
+ * Kept out of the quick forms, whose registers it would need. Cache locked on entry, not on return.
+ */
+__attribute__((noinline)) enum quick cache_try_again(struct cache *cache);
 
 #endif

@@ -1,5 +1,6 @@
 /* A block of another bin, site or cache serves a request whose own bin has none. */
-#include "pool/cache_quick.h"
+#include "base/placed.h"
+#include "pool/cache_parts.h"
 
 enum { MOST_ALONG = 16 /* blocks that go over to another site at once */ };
 
@@ -115,9 +116,9 @@ serve_from(struct cache *cache, struct cache_bin *from, struct cache_bin *to, si
     }
     if (block->size == to->size)
         cache_note_bin(cache, to, block);
-    quick_make_live(block, bytes);
+    cache_make_live(block, bytes);
     cache->sums[SUM_over] += block->size - size;
-    quick_count_hit(cache, to, bytes, block->size);
+    cache_count_hit(cache, to, bytes, block->size);
     return block;
 }
 
@@ -142,8 +143,10 @@ enum quick cache_try_again(struct cache *cache) {
     return QUICK_TRY;
 }
 
-struct pool_block *cache_choose_larger(struct cache *cache, struct site *site, size_t bytes,
-                                       size_t size, size_t kept, bool *none) {
+/* Where the store's least block that suffices has `kept` bytes, or a bin may have one. Cache
+ * locked. */
+static struct pool_block *choose_larger(struct cache *cache, struct site *site, size_t bytes,
+                                        size_t size, size_t kept, bool *none) {
     cache_check_locked(cache);
     const struct keeper *keeper = cache->pool->keeper;
     const struct fit fit = fit_now(cache, bytes, size);
@@ -159,6 +162,18 @@ struct pool_block *cache_choose_larger(struct cache *cache, struct site *site, s
         return NULL;
     stats_site_serves(site->stats, size);
     return serve_from(cache, from, to, bytes, size);
+}
+
+PLACED struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
+                                             size_t size, bool *none) {
+    cache_check_locked(cache);
+    struct idle_store *store = &cache->context->store;
+    size_t kept = store->count ? cache->pool->keeper->least(store, size) : SIZE_MAX;
+    if (kept == SIZE_MAX && !cache_table_reaches(&cache->table, size)) {
+        *none = true;
+        return NULL;
+    }
+    return choose_larger(cache, site, bytes, size, kept, none);
 }
 
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size) {

@@ -3,7 +3,7 @@
 #ifndef POOLCUDA_POOL_CACHE_STOPPED_H
 #define POOLCUDA_POOL_CACHE_STOPPED_H
 
-#include "pool/cache_quick.h"
+#include "pool/cache_parts.h"
 #include "pool/cache_table_change.h"
 
 /* cache_making_room.c: a miss that nothing idle serves, of a cache that is alone and whose room to

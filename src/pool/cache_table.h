@@ -9,7 +9,10 @@
 enum {
     CACHE_CLASSES = 512,
     CACHE_CLASS_BITS = 4, /* of a size, below its highest one, that tell classes apart */
-    CACHE_NO_BIN = 0xffff
+    CACHE_NO_BIN = 0xffff,
+    /* Places that are looked at for a bin, the pair among them: so wherever others are removed,
+     * nothing has to move up. */
+    CACHE_REACH = 16
 };
 
 /* The idle blocks of one site and size, whatever the sizes of the requests that they have served.
@@ -63,110 +66,45 @@ struct cache_walk {
 };
 
 /* Where the bin is, mostly. */
-static inline struct cache_bin *cache_table_home(const struct cache_table *table, uintptr_t id,
-                                                 size_t size) {
-    return (struct cache_bin *)((char *)table->bins + (hash_word(id ^ size) >> 26 & table->mask));
-}
+struct cache_bin *cache_table_home(const struct cache_table *table, uintptr_t id, size_t size);
 
 /* The other one of the pair. */
-static inline struct cache_bin *cache_table_beside(const struct cache_bin *bin) {
-    return (struct cache_bin *)((uintptr_t)bin ^ sizeof *bin);
-}
+struct cache_bin *cache_table_beside(const struct cache_bin *bin);
 
 /* Number `at`, below used_count, of those with a site. */
-static inline struct cache_bin *cache_table_at(const struct cache_table *table, unsigned at) {
-    return &table->bins[table->used[at]];
-}
+struct cache_bin *cache_table_at(const struct cache_table *table, unsigned at);
 
-static inline bool cache_bin_is(const struct cache_bin *bin, uintptr_t id, size_t size) {
-    return bin->id == id && bin->size == size;
-}
+bool cache_bin_is(const struct cache_bin *bin, uintptr_t id, size_t size);
 
 /* The bin for requests of that size if it is in the pair where its hash points, else NULL. */
-static inline struct cache_bin *cache_table_find_near(const struct cache_table *table, uintptr_t id,
-                                                      size_t size) {
-    struct cache_bin *bin = cache_table_home(table, id, size);
-    if (__builtin_expect(!cache_bin_is(bin, id, size), 0)) {
-        bin = cache_table_beside(bin);
-        if (!cache_bin_is(bin, id, size))
-            return NULL;
-    }
-    return bin;
-}
+struct cache_bin *cache_table_find_near(const struct cache_table *table, uintptr_t id, size_t size);
 
 /* Whether bins may lie farther away whose hashes point to this pair. */
-static inline bool cache_table_spills(const struct cache_bin *home) {
-    return ((const struct cache_bin *)((uintptr_t)home & ~sizeof *home))->spills;
-}
+bool cache_table_spills(const struct cache_bin *home);
 
+/* Place number i, below CACHE_REACH, for a bin whose hash points there. */
+struct cache_bin *cache_table_reach(const struct cache_table *table, const struct cache_bin *home,
+                                    unsigned i);
 /* The bin if it is not in the pair where its hash points, else NULL. */
 struct cache_bin *cache_table_find_far(const struct cache_table *table, uintptr_t id, size_t size);
 
 /* Looks in the whole table. NULL: there is none. */
-static inline struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id,
-                                                 size_t size) {
-    struct cache_bin *bin = cache_table_find_near(table, id, size);
-    bool far = !bin && cache_table_spills(cache_table_home(table, id, size));
-    return far ? cache_table_find_far(table, id, size) : bin;
-}
+struct cache_bin *cache_table_find(const struct cache_table *table, uintptr_t id, size_t size);
 
 /* So many classes for each power of two, and one for all sizes beyond the last. */
-static inline unsigned cache_class(size_t size) {
-    size_t units = size / ROUND_SMALL;
-    unsigned bits = 64 - (unsigned)__builtin_clzll(units | 1);
-    unsigned octave = bits > CACHE_CLASS_BITS + 1 ? bits - CACHE_CLASS_BITS - 1 : 0;
-    size_t class = ((size_t)octave << CACHE_CLASS_BITS) + (units >> octave);
-    return class < CACHE_CLASSES ? (unsigned)class : CACHE_CLASSES - 1;
-}
+unsigned cache_class(size_t size);
 
-/* To be called before a bin of the table that may not be listed is given a block. In each file that
- * calls it, since the compiler sees there which registers it leaves alone (cache_quick.h). */
-__attribute__((noinline, unused)) static void cache_table_list(struct cache_table *table,
-                                                               struct cache_bin *bin) {
-    if (bin->listed)
-        return;
-    unsigned class = bin->class;
-    uint64_t bit = (uint64_t)1 << class % 64;
-    uint16_t *link = &table->first[class];
-    if (!(table->classes[class / 64] & bit))
-        *link = CACHE_NO_BIN;
-    table->classes[class / 64] |= bit;
-    while (*link != CACHE_NO_BIN && table->bins[*link].size < bin->size)
-        link = &table->bins[*link].next;
-    bin->next = *link;
-    *link = (uint16_t)(bin - table->bins);
-    bin->listed = bin->site;
-    table->most = bin->size > table->most ? bin->size : table->most;
-}
+/* To be called before a bin of the table that may not be listed is given a block. */
+void cache_table_list(struct cache_table *table, struct cache_bin *bin);
 
 /* The first class from that on, and up to `last`, that has a list; last + 1: there is none. */
-static inline unsigned cache_table_next_class(const struct cache_table *table, unsigned class,
-                                              unsigned last) {
-    while (class <= last) {
-        uint64_t bits = table->classes[class / 64] >> class % 64;
-        if (bits) {
-            class += (unsigned)__builtin_ctzll(bits);
-            break;
-        }
-        class = (class / 64 + 1) * 64;
-    }
-    return class <= last ? class : last + 1;
-}
+unsigned cache_table_next_class(const struct cache_table *table, unsigned class, unsigned last);
 
 /* Whether a listed bin may have blocks of at least that size. */
-static inline bool cache_table_reaches(const struct cache_table *table, size_t size) {
-    return size <= table->most &&
-           cache_table_next_class(table, cache_class(size), CACHE_CLASSES - 1) < CACHE_CLASSES;
-}
+bool cache_table_reaches(const struct cache_table *table, size_t size);
 
 /* Adds to the site what the bin has counted apart. Lock held. */
-static inline void cache_merge_counts(struct cache_bin *bin) {
-    lock_check_held(LOCK_POOL);
-    if (bin->stats == bin->site->stats)
-        return;
-    bin->seen_hits -= (uint32_t)stats_read(&bin->stats->hits);
-    stats_site_merge(bin->site->stats, bin->stats);
-}
+void cache_merge_counts(struct cache_bin *bin);
 
 /* The first bin with a block of at least the size, whose class that is, and a walk's next bin with
  * a block. NULL: there is none, or the walk has no tries left. */

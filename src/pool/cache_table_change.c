@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* REACH: places that are looked at for a bin, the pair among them: so wherever others are removed,
- * nothing has to move up. */
-enum { FIRST_BINS = 64, MOST_BINS = 4096, REACH = 16 };
+enum { FIRST_BINS = 64, MOST_BINS = 4096 };
 
 static _Alignas(2 * sizeof(struct cache_bin)) struct cache_bin no_bins[2];
 const struct cache_table cache_table_empty = {.bins = no_bins, .mask = sizeof *no_bins, .count = 2};
@@ -28,26 +26,13 @@ static bool make_places(struct cache_table *table, unsigned count) {
     return true;
 }
 
-static unsigned number_of(const struct cache_table *table, const struct cache_bin *bin) {
-    return (unsigned)(bin - table->bins);
-}
-
-static struct cache_bin *reach(const struct cache_table *table, const struct cache_bin *home,
-                               unsigned i) {
-    return &table->bins[((number_of(table, home) & ~1u) + i) & (table->count - 1)];
-}
-
-struct cache_bin *cache_table_find_far(const struct cache_table *table, uintptr_t id, size_t size) {
-    const struct cache_bin *home = cache_table_home(table, id, size);
-    for (unsigned i = 2; i < REACH; i++)
-        if (cache_bin_is(reach(table, home, i), id, size))
-            return reach(table, home, i);
-    return NULL;
-}
-
 static bool is_near(const struct cache_table *table, const struct cache_bin *bin) {
     const struct cache_bin *home = cache_table_home(table, bin->id, bin->size);
     return bin == home || bin == cache_table_beside(home);
+}
+
+static unsigned number_of(const struct cache_table *table, const struct cache_bin *bin) {
+    return (unsigned)(bin - table->bins);
 }
 
 static const struct cache_walk along_all = {.most = SIZE_MAX, .tries = UINT_MAX};
@@ -82,9 +67,9 @@ static struct cache_bin *find_place(const struct cache_table *table, const struc
     struct cache_bin *home = cache_table_home(table, bin->id, bin->size);
     if (!home->site)
         return home;
-    for (unsigned i = 0; i < REACH; i++)
-        if (!reach(table, home, i)->site)
-            return reach(table, home, i);
+    for (unsigned i = 0; i < CACHE_REACH; i++)
+        if (!cache_table_reach(table, home, i)->site)
+            return cache_table_reach(table, home, i);
     return NULL;
 }
 
@@ -98,7 +83,7 @@ static struct cache_bin *put(struct cache_table *table, const struct cache_bin *
     place->spills = spills;
     place->listed = NULL;
     if (!is_near(table, place)) {
-        reach(table, cache_table_home(table, bin->id, bin->size), 0)->spills = true;
+        cache_table_reach(table, cache_table_home(table, bin->id, bin->size), 0)->spills = true;
         table->displaced++;
     }
     return place;

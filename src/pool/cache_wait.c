@@ -1,4 +1,5 @@
 /* The lock of a cache that another thread has: waiting for it, and not. */
+#include "base/placed.h"
 #include "pool/cache_stopped.h"
 
 #include <sys/syscall.h>
@@ -22,7 +23,7 @@ static void pause_a_little(void) {
 /* Somebody has it for some dozens of instructions, or together with the pool's: mostly not for
  * long.
  */
-bool cache_lock_contended(struct cache *cache) {
+static bool lock_contended(struct cache *cache) {
     for (int tries = 0; tries < TRIES; tries++) {
         for (int spin = 0; spin < SPINS; spin++) {
             if (atomic_load_explicit(&cache->parked, memory_order_relaxed))
@@ -34,6 +35,10 @@ bool cache_lock_contended(struct cache *cache) {
         syscall(SYS_sched_yield); /* libc's function may end a cancelled thread */
     }
     return false;
+}
+
+PLACED bool cache_lock(struct cache *cache) {
+    return __builtin_expect(cache_try_lock(cache), 1) || lock_contended(cache);
 }
 
 /* A wake-up that is missed, or that nobody makes because a thread has the cache for other reasons,

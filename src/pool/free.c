@@ -1,7 +1,7 @@
 /* Frees. What becomes of a live block that the program frees:
  *
  *  1. The thread's cache keeps it, without the pool's lock, while the wait of the free is owed
- *     already or left to a fence (cache_quick.h).
+ *     already or left to a fence (quick_free).
  *  2. It is released at once (free_must_release): it is tainted, a stream is captured, its context
  *     had a sticky error, its device is under pressure, or the driver has shut down.
  *  3. Else wait_choice says what becomes of the native free's wait for the device's work: WAIT_NOW
@@ -10,8 +10,59 @@
  *  4. What is too much then, by the keeper, the bounds or decay, is given up (free_keep).
  *
  * A pointer without a record is the driver's to free. A second free is answered INVALID_VALUE. */
-#include "pool/cache_quick.h"
+#include "base/placed.h"
+#include "pool/cache_parts.h"
 #include "pool/free_parts.h"
+
+/* Keeps the block in its bin, which is listed. Cache locked on entry, not on return. */
+__attribute__((always_inline)) static inline enum quick
+free_into(struct cache *cache, struct cache_bin *bin, struct pool_block *block) {
+    cache_check_locked(cache);
+    if (__builtin_expect(!cache_claim(block), 0))
+        return cache_try_again(cache);
+    size_t bytes = block->requested;
+    block->requested = 0;
+    if (__builtin_expect(cache->defers, 0)) {
+        block->state = BLOCK_DEFERRED;
+        block->freed_by = thread_marks.number;
+        block->next = cache->deferred;
+        cache->deferred = block;
+        order_defers();
+    } else {
+        cache_push_listed(bin, block);
+        order_owe_quickly();
+    }
+    cache_count_free(cache, bin, bytes);
+    cache_unlock(cache);
+    return QUICK_DONE;
+}
+
+/* Kept out of the quick forms, whose registers it would need. Cache locked on entry, not on return.
+ */
+__attribute__((noinline)) static enum quick
+free_into_unlisted(struct cache *cache, struct cache_bin *bin, struct pool_block *block) {
+    cache_check_locked(cache);
+    cache_table_list(&cache->table, bin);
+    return free_into(cache, bin, block);
+}
+
+PLACED enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
+    struct cache *cache = cache_open(pool, whole);
+    if (__builtin_expect(!cache, 0))
+        return QUICK_TRY;
+    struct pool_block *block = pointer_table_find(&cache->freeable, pointer);
+    struct cache_bin *bin = NULL;
+    if (__builtin_expect(block && block->context == cache->context && block != cache->sentinel, 1))
+        bin = cache_bin_of(cache, block, whole);
+    if (__builtin_expect(bin != NULL, 1))
+        return __builtin_expect(bin->listed == block->site, 1)
+                   ? free_into(cache, bin, block)
+                   : free_into_unlisted(cache, bin, block);
+    if (block && !whole)
+        return cache_try_again(cache);
+    cache_unlock(cache);
+    return QUICK_NO;
+}
 
 CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
     return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS

@@ -2,7 +2,7 @@
  * context is served by the first of these that can:
  *
  *  1. The thread's cache: an idle block of this site and size, without the pool's lock
- *     (cache_quick.h). A miss that nothing idle could serve asks the driver there (cache_miss.c).
+ *     (quick_malloc). A miss that nothing idle could serve asks the driver there (cache_miss.c).
  *  2. The idle store, under the lock: what the keeper takes for the site and size. A block must be
  *     at least as large as the request, at most reuse_ratio times larger or waste little, and
  *     exceed it by no more than the waste bound leaves (bounds.h).
@@ -13,7 +13,47 @@
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
-#include "pool/cache_quick.h"
+#include "base/placed.h"
+#include "pool/cache_parts.h"
+
+PLACED enum quick quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                               uintptr_t site, bool whole) {
+    if (__builtin_expect(!pointer, 0))
+        return QUICK_TRY;
+    struct cache *cache = cache_open(pool, whole);
+    if (__builtin_expect(!cache, 0))
+        return QUICK_TRY;
+    size_t size = round_physical(bytes);
+    struct cache_bin *bin = NULL;
+    if (!whole)
+        bin = cache_table_find_near(&cache->table, site, size); /* the site is not 0 */
+    else if (size)
+        bin = cache_table_find(&cache->table, site, size);
+    struct pool_block *block;
+    if (__builtin_expect(bin && bin->head, 1)) {
+        block = cache_pop(bin);
+        __builtin_prefetch(bin->head, 1); /* another thread may have freed it */
+        cache_make_live(block, bytes);
+        *pointer = block->pointer;
+        cache_count_hit(cache, bin, bytes, size);
+    } else if (bin) {
+        return cache_serve_other(cache, bin, pointer, bytes);
+    } else if (whole && !cache->may_miss && (block = cache_serve_known(cache, site, bytes, size))) {
+        *pointer = block->pointer;
+    } else if (whole ? cache->may_miss
+                     : cache->misses_near ||
+                           (cache->may_miss &&
+                            !cache_table_spills(cache_table_home(&cache->table, site, size)))) {
+        return QUICK_MISS;
+    } else if (!whole) {
+        return cache_try_again(cache);
+    } else {
+        cache_unlock(cache);
+        return QUICK_NO;
+    }
+    cache_unlock(cache);
+    return QUICK_DONE;
+}
 
 /* Allocates `first` bytes of the driver if that is more than the request and it has so much, else
  * the request, releasing idle memory while it is out of memory. On success *block was found in the

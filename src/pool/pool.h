@@ -222,7 +222,30 @@ bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
  * serve. True: *result is what the call returns. */
 bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
-/* cuMemAlloc_v2 and cuMemFree_v2 where neither cache_quick.h nor cache_miss has served the call. */
+/* Hits and frees that need nothing but the calling thread's cache (cache.h).
+ *
+ * Every instruction of these is paid for by each allocation of a program (docs/benchmarks.md). So
+ * they stand in place of their calls, in two forms: `whole`, and one for the hooks, which leaves to
+ * `whole` what happens now and then. The form for the hooks calls the driver, for the current
+ * context, and at its end what needs none of its variables any more: so it has few registers to
+ * save. */
+enum quick {
+    QUICK_DONE,
+    QUICK_NO,  /* nothing has happened: the call is not for the cache */
+    QUICK_TRY, /* nothing has happened: the call may be for the whole form */
+    QUICK_MISS /* of quick_malloc: nothing idle serves; cache_miss is next, the cache is locked */
+};
+/* cuMemAlloc_v2 for the site of that site_id(). */
+enum quick quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site,
+                        bool whole);
+/* Serves a miss of the site with that site_id(), where nothing idle serves: asks the driver, and
+ * leaves the record to the ledger for later; may give an idle block back before. False: nothing has
+ * happened to the request. To be called right after quick_malloc has answered QUICK_MISS. Lock not
+ * held. */
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site);
+/* cuMemFree_v2. */
+enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool whole);
+/* cuMemAlloc_v2 and cuMemFree_v2 where none of these has served the call. */
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *site);
 CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer);

@@ -30,8 +30,8 @@ ROWS = {
 }
 # {file: (a line of it, what is put behind it)}: the use of each row, and the number of a limit, which is the interface's alone.
 USES = {
-    "src/pool/cache_quick.h": [("    quick_count(cache, SUM_hits, 1);\n", "    quick_count(cache, SUM_added, 1);\n"),
-                         ("    quick_count(cache, SUM_in_use, 0 - bytes);\n", "    cache->sums[SUM_freed]++;\n")],
+    "src/pool/cache_parts.c": [("    cache_count(cache, SUM_hits, 1);\n", "    cache_count(cache, SUM_added, 1);\n"),
+                         ("    cache_count(cache, SUM_in_use, 0 - bytes);\n", "    cache->sums[SUM_freed]++;\n")],
     "src/pool/ledger_sums.c": [("    stats_set(STATS_peak_live_bytes, pool->peak_live);\n",
                           "    stats_set(STATS_added_setting, (uint64_t)(pool->config.added * 100 + 0.5));\n")],
     "include/poolcuda.h": [("enum poolcuda_limit {\n", f"    POOLCUDA_LIMIT_ADDED = {ADDED_LIMIT},\n")],

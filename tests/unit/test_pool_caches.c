@@ -1,6 +1,6 @@
 /* Threads' caches: what they keep is the pool's all the same, whoever wants it. */
 #include "peers/own_open.h"
-#include "pool/cache_quick.h"
+#include "pool/cache_parts.h"
 #include "pool_test.h"
 
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * much beside another. The thread's cache gives it back by itself, as the long way would. For sizes
  * smaller than any before the long way is taken. */
 #include "peers/own_open.h"
-#include "pool/cache_quick.h"
+#include "pool/cache_parts.h"
 #include "pool_test.h"
 
 #include <pthread.h>
