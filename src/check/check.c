@@ -42,6 +42,7 @@ void check_destroy(struct check *check) {
     check_lock(check);
     forget_everything(check);
     check_unlock(check);
+    own_forget(check, NULL);
     free(check);
 }
 
@@ -200,6 +201,17 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
 
 /* --- frees --- */
 
+CUresult check_free_host(struct check *check, void *memory) {
+    bool own = memory && check_owns(check, (CUdeviceptr)(uintptr_t)memory);
+    return pool_free_host(check->pool, own ? (void *)(uintptr_t)POOL_NOWHERE : memory);
+}
+
+/* A free of what lies in no block. */
+static CUresult free_elsewhere(struct check *check, CUdeviceptr pointer) {
+    bool own = pointer && check_owns(check, pointer);
+    return pool_free(check->pool, own ? POOL_NOWHERE : pointer);
+}
+
 /* Answers a free of what is not, or no longer, checked. A pointer into a block's memory begins no
  * allocation that the program knows, whatever the pool knows. */
 static CUresult free_unchecked(struct check *check, CUdeviceptr pointer,
@@ -211,7 +223,7 @@ static CUresult free_unchecked(struct check *check, CUdeviceptr pointer,
         copy = *block;
     check_unlock(check);
     CUresult result =
-        block ? check->driver->mem_free(copy.base + 1) : pool_free(check->pool, pointer);
+        block ? check->driver->mem_free(copy.base + 1) : free_elsewhere(check, pointer);
     if (result == CUDA_ERROR_INVALID_VALUE && pointer)
         report_free(check, block ? &copy : NULL, pointer, at);
     return result;

@@ -48,13 +48,18 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
 
 /* cuMemFree_v2, called at `at`. */
 CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_site *at);
+/* cuMemFreeHost. Nothing is reported of it. */
+CUresult check_free_host(struct check *check, void *memory);
 
 /* Takes the live block at `pointer` out of the check, as a capture is about to free it. Returns the
  * pointer that pool and driver know; 0: there is no such block. */
 CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer);
 
+/* Whether the pointer lies in memory that the check has the driver allocate for itself: natively
+ * nothing is there. Makes a call of the driver's if it does. */
+bool check_owns(struct check *check, CUdeviceptr pointer);
 /* What the program may know of a pointer. UNKNOWN: it lies in nothing that is checked; IDLE: in a
- * zone or in freed memory. */
+ * zone, in freed memory, or in memory of the check's own. */
 enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUdeviceptr *base,
                                    size_t *bytes);
 

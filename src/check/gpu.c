@@ -57,7 +57,8 @@ static void grow(struct check *check, struct check_context *context) {
     if (driver->mem_host_alloc(&memory, sizeof(struct pinned), CU_MEMHOSTALLOC_DEVICEMAP) !=
         CUDA_SUCCESS)
         return;
-    if (driver->mem_host_get_device_pointer(&device, memory, 0) != CUDA_SUCCESS)
+    if (!own_note(check, context->handle, (CUdeviceptr)(uintptr_t)memory, sizeof(struct pinned)) ||
+        driver->mem_host_get_device_pointer(&device, memory, 0) != CUDA_SUCCESS)
         return;
     struct pinned *pinned = memory;
     memset(pinned->zone, CHECK_ZONE_BYTE, sizeof pinned->zone);
@@ -72,9 +73,10 @@ static void grow(struct check *check, struct check_context *context) {
 
 static bool has_entries(const struct driver *driver) {
     return driver->module_load_data && driver->module_get_function && driver->launch_kernel &&
-           driver->mem_host_alloc && driver->mem_host_get_device_pointer && driver->stream_create &&
-           driver->stream_wait_event && driver->stream_synchronize && driver->event_create &&
-           driver->event_record && driver->event_query && driver->memcpy_htod_async;
+           driver->mem_host_alloc && driver->mem_host_get_device_pointer &&
+           driver->pointer_get_attribute && driver->stream_create && driver->stream_wait_event &&
+           driver->stream_synchronize && driver->event_create && driver->event_record &&
+           driver->event_query && driver->memcpy_htod_async;
 }
 
 /* Opens the stream that fills zones. It goes before the program's work: it has the highest priority

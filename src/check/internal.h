@@ -107,6 +107,16 @@ struct check_launch {
 };
 TAILQ_HEAD(launch_list, check_launch);
 
+/* Pinned memory that launches lie in. Guarded by the lock, and kept until the check knows that the
+ * context has ended. By then the driver may have given the address away: the identity tells. */
+struct check_own {
+    LIST_ENTRY(check_own) link;
+    CUcontext context;
+    CUdeviceptr address;
+    size_t bytes;
+    unsigned long long identity; /* the driver's BUFFER_ID */
+};
+
 /* One context in which the program allocates. The record stays until check_destroy.
  * Invariant: the streams, kernel and events are valid if `ready`, and do not change then. lost: the
  * context has had an error that it does not survive, or checking cannot work there: nothing is
@@ -145,6 +155,7 @@ struct check {
     pthread_mutex_t lock;
     struct check_tree blocks;
     LIST_HEAD(, check_context) contexts;
+    LIST_HEAD(, check_own) own;
     /* Another number whenever some users, or `makers`, have reached 0, or an end is over. */
     atomic_int resting;
     int makers; /* threads that are making a context's record */
@@ -191,6 +202,14 @@ static inline bool block_is_unverified(const struct check_block *block) {
     lock_check_held(LOCK_CHECK);
     return !block->reported && !block->context->lost && block->verified < block->context->work;
 }
+
+/* own.c. All below: lock not held. */
+
+/* Notes that pinned memory of the current context, which is the one of that handle, is the check's
+ * own. False: it cannot be used. */
+bool own_note(struct check *check, CUcontext handle, CUdeviceptr address, size_t bytes);
+/* Forgets what the driver has freed with the context, or (NULL) everything. */
+void own_forget(struct check *check, CUcontext handle);
 
 /* contexts.c. All below: lock not held. */
 

@@ -16,7 +16,7 @@ enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUd
         *bytes = block->bytes;
     }
     check_unlock(check);
-    return state;
+    return !block && check_owns(check, pointer) ? POOL_POINTER_IDLE : state;
 }
 
 CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer) {

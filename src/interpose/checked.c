@@ -19,6 +19,11 @@ CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_
     return check ? check_free(check, pointer, at) : pool_free(pool, pointer);
 }
 
+CUresult checked_free_host(struct pool *pool, void *memory) {
+    struct check *check = state_check();
+    return check ? check_free_host(check, memory) : pool_free_host(pool, memory);
+}
+
 bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks) {
     bool made = state_check() && !attempt && check_make_room(state_check());
     return pool_make_room(pool, call, attempt, asks) || made;

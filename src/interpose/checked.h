@@ -11,6 +11,7 @@ CUresult checked_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
 CUresult checked_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *pitch, size_t width,
                               size_t height, unsigned int element, const struct call_site *site);
 CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_site *at);
+CUresult checked_free_host(struct pool *pool, void *memory);
 
 /* As pool_make_room: what is freed, but kept by the check, natively would be there. */
 bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks);

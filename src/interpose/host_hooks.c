@@ -1,5 +1,6 @@
 /* Hooks of the driver's functions for pinned host memory, pooled or not: while the program has
  * some, it sees what work has done without a further call, so no wait may be owed. */
+#include "interpose/checked.h"
 #include "interpose/driver_hooks.h"
 
 /* bytes of `flags`, or of POOL_HOST_PLAIN, for `call`. */
@@ -42,7 +43,7 @@ CUresult hook_cuMemFreeHost(void *memory) {
     if (!pool)
         return REAL(cuMemFreeHost)(memory);
     pool_pay(pool, "cuMemFreeHost");
-    CUresult result = pool_free_host(pool, memory);
+    CUresult result = checked_free_host(pool, memory);
     if (memory && result == CUDA_SUCCESS)
         pool_reason_ends(pool, WAIT_REASON_pinned);
     return state_end_call_with(pool, result);

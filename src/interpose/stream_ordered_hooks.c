@@ -139,13 +139,15 @@ struct place {
 };
 
 /* A stream-ordered free of what is checked: it waits, as a cuMemFree does. In a capture the block
- * is checked no more, and *pointer becomes what the pool knows. Returns whether *result is the
- * answer. */
+ * is checked no more, and *pointer becomes what the pool knows. Where it lies in memory of the
+ * check's own it becomes POOL_NOWHERE. Returns whether *result is the answer. */
 static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant,
                          const struct place *place, CUresult *result) {
     CUdeviceptr base;
     size_t bytes;
     struct check *check = state_check();
+    if (check && check_owns(check, *pointer))
+        *pointer = POOL_NOWHERE;
     if (!check || check_find(check, *pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
         return false;
     if (pool_is_capturing(pool)) {

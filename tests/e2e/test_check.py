@@ -113,6 +113,17 @@ def test_programs_that_free_wrongly_on_purpose_get_what_they_get_natively(run, n
     assert "Invalid cuMemFree" in checked.err and "Invalid write" not in checked.err
 
 
+@ON_BOTH_DRIVERS
+@pytest.mark.parametrize("check, free", MODES)
+@pytest.mark.parametrize("memory", ["pinned", "managed", "ended"])
+def test_what_the_driver_gives_the_check_no_second_free_takes_away(run, memory, check, free):
+    env = {"POOLCUDA_CHECK": check, "POOLCUDA_FREE": free, "POOLCUDA_HOST": "0"}  # the driver's at once
+    native = run([PROGRAMS / "stale_frees", memory], pooled=False)
+    checked = run([PROGRAMS / "stale_frees", memory, "beyond"], env=env)
+    assert (checked.code, checked.out) == (native.code, native.out) and native.code == 0
+    assert checked.err.count("Invalid write of size 4 bytes") == 1, checked.err  # it goes on to check
+
+
 @pytest.mark.parametrize("program", [case for case in CASES if case.natively_the_same], ids=str)
 def test_without_the_option_nothing_is_reported_nor_launched(run, program):
     native = run(program.faulty, pooled=False)

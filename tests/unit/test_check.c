@@ -201,6 +201,40 @@ static void pointers_are_told_as_without_zones(void **state) {
     assert_int_equal(check_find(check, a, &base, &bytes), POOL_POINTER_IDLE);
 }
 
+static void memory_of_the_checks_own_is_nobodys(void **state) {
+    (void)state;
+    CUdeviceptr a = alloc(1000), base;
+    size_t bytes;
+    const struct check_own *own = LIST_FIRST(&check->own);
+    assert_int_equal(check_free_host(check, (void *)(uintptr_t)own->address),
+                     CUDA_ERROR_INVALID_VALUE);
+    assert_int_equal(release(own->address), CUDA_ERROR_INVALID_VALUE);
+    expect("not an allocation");
+    assert_int_equal(check_find(check, own->address + 1, &base, &bytes), POOL_POINTER_IDLE);
+    assert_false(check_owns(check, own->address + own->bytes));
+    assert_ok(check_free_host(check, NULL));
+    set(a, 1003);
+    assert_ok(release(a));
+    expect("Invalid write of size 3 bytes\n");
+}
+
+static void an_address_that_the_check_had_is_anybodys(void **state) {
+    (void)state;
+    void *memory;
+    alloc(1000);
+    struct check_own *own = LIST_FIRST(&check->own);
+    CUdeviceptr address = own->address;
+    assert_ok(pool_malloc_host(pool, &memory, 1000, 0, &here));
+    own->address = (CUdeviceptr)(uintptr_t)memory; /* it is not told yet that the former has gone */
+    assert_false(check_owns(check, own->address));
+    assert_ok(check_free_host(check, memory));
+    own->address = address;
+    assert_true(check_owns(check, address));
+    check_primary_ending(check, 0);
+    check_primary_ended(check, 0, true);
+    assert_false(check_owns(check, address));
+}
+
 /* Between the check's launch at a free and the pool's part of that free a capture begins, which has
  * ended when the free is to be the pool's after all. */
 static CUresult (*get_current)(CUcontext *);
@@ -622,6 +656,8 @@ int main(void) {
         TEST(memory_in_quarantine_is_given_back_before_an_allocation_fails),
         TEST(during_a_capture_blocks_are_served_unchecked),
         TEST(pointers_are_told_as_without_zones),
+        TEST(memory_of_the_checks_own_is_nobodys),
+        TEST(an_address_that_the_check_had_is_anybodys),
         TEST_DEFERRING(what_the_check_still_looks_at_is_the_drivers_to_free),
         TEST(a_host_function_may_free_nothing_and_ends_no_checking),
         TEST(during_the_end_of_a_context_blocks_are_served_unchecked),
