@@ -5,7 +5,7 @@
  *
  * Threads' caches have locks of another kind and without a rank (pool/cache.h): taken under the
  * pool's lock, or alone, and then another cache's is only tried. None is held across a call of the
- * driver either: cache_open asks for the current context before, cache_miss.c for memory in
+ * driver either: cache_open asks for the current context before, cache_miss for memory in
  * between. A lone cache's lock stands for the pool's (cache_making_room.c).
  *
  * A comment at a function tells what its callers do about the lock, in one of these wordings:

@@ -47,7 +47,7 @@ struct pool_block {
     };
     uint8_t state;
     bool cached;
-    bool quick_freeable; /* pool/free.c: LIVE, and a thread's cache may take it when it is freed */
+    bool quick_freeable; /* quick.c: LIVE, and a thread's cache may take it when it is freed */
     uint8_t taints;      /* bits of enum pool_taint: to be freed for good */
     union {
         uint16_t bin; /* of a cache, where it was last; checked before use */

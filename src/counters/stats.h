@@ -46,7 +46,7 @@ void stats_wait(enum wait_reason reason);
 
 /* How long calls of the driver take: timed around each of a thread's first ones, then around one of
  * many, so that a program whose calls are quick does not pay for the clock. Misses that a thread's
- * cache serves by itself (cache_miss.c) are never timed: one of many goes the long way, and is.
+ * cache serves by itself (cache_miss) are never timed: one of many goes the long way, and is.
  * What one thread has: how many calls were timed, and how many go untimed before the next one. */
 struct call_timer {
     int timed, untimed;

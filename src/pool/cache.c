@@ -139,32 +139,16 @@ static bool is_worth_it(const struct pool *pool, const struct context *context) 
     return pool->cache_count <= FEW_CACHES || context->frees_quickly;
 }
 
-struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block) {
+struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
     cache_check_locked(cache);
-    struct cache_bin *bin = cache_table_find(&cache->table, block->site->id, block->size);
-    if (!bin || bin->site != block->site)
-        return NULL;
-    cache_note_bin(cache, bin, block);
-    cache_table_list(&cache->table, bin);
-    return bin;
+    return &cache->sites[hash_word(id) >> (64 - CACHE_SITE_BITS)];
 }
 
-PLACED struct cache_bin *cache_bin_of(struct cache *cache, struct pool_block *block, bool whole) {
+PLACED bool cache_may_have(struct cache *cache, size_t size, size_t *kept) {
     cache_check_locked(cache);
-    struct cache_table *table = &cache->table;
-    struct cache_bin *bin =
-        (struct cache_bin *)((char *)table->bins + (block->bin * sizeof *bin & table->mask));
-    if (__builtin_expect(bin->listed == block->site && bin->size == block->size, 1))
-        return bin;
-    if (bin->site != block->site || bin->size != block->size) {
-        if (whole)
-            return cache_find_bin_for(cache, block);
-        bin = cache_table_find_near(table, block->site->id, block->size);
-        if (!bin || bin->site != block->site)
-            return NULL;
-        cache_note_bin(cache, bin, block);
-    }
-    return bin;
+    struct idle_store *store = &cache->context->store;
+    *kept = store->count ? cache->pool->keeper->least(store, size) : SIZE_MAX;
+    return *kept != SIZE_MAX || cache_table_reaches(&cache->table, size);
 }
 
 void cache_merge_counts_of(const struct pool *pool, struct pool_block *block) {

@@ -1,6 +1,6 @@
 /* Threads' caches: the path of an allocation or free that needs no decision of the pool. Mostly an
- * idle block of just its site and size serves it (malloc.c); else a smallest sufficient one
- * that threads have freed (cache_serve.c), or, where nothing is idle, the driver (cache_miss.c). A
+ * idle block of just its site and size serves it (quick.c); else a smallest sufficient one
+ * that threads have freed (cache_serve.c), or, where nothing is idle, the driver (cache_miss). A
  * free goes this way while its wait is owed already or is left to a fence.
  *
  * Each thread has a cache for each context that it allocates in (more threads than CACHE_THREADS
@@ -24,10 +24,10 @@ enum {
 
 /* Frees the last live block of its context, with a wait, if the thread's cache can keep it. False:
  * nothing has happened. *waited: NULL, or the block if it could not be kept there: what is left of
- * its free is the caller's, who has the lock then. To be called only while order_word is 0. Lock
- * not held on entry. */
-bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block **waited,
-                     CUresult *result);
+ * its free is the caller's, who has the lock then. To be called only while order_word is 0. Cache
+ * locked on entry, not on return. */
+bool cache_free_last(struct pool *pool, struct cache *cache, CUdeviceptr pointer,
+                     struct pool_block **waited, CUresult *result);
 
 /* All below: lock held. */
 

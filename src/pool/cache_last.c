@@ -86,13 +86,10 @@ static bool keep_here(struct cache *cache, struct cache_bin *bin, struct pool_bl
     return true;
 }
 
-bool cache_free_last(struct pool *pool, CUdeviceptr pointer, struct pool_block **waited,
-                     CUresult *result) {
-    lock_check_none();
+bool cache_free_last(struct pool *pool, struct cache *cache, CUdeviceptr pointer,
+                     struct pool_block **waited, CUresult *result) {
+    cache_check_locked(cache);
     *waited = NULL;
-    struct cache *cache = cache_open(pool, true);
-    if (!cache)
-        return false;
     struct cache_bin *bin;
     struct pool_block *block = begin(pool, cache, pointer, &bin);
     uint64_t stops = cache->stops;

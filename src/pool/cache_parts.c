@@ -124,10 +124,6 @@ PLACED void cache_unlock(struct cache *cache) {
     atomic_store_explicit(&cache->lock, 0, memory_order_release);
 }
 
-struct cache_site *cache_place_for(struct cache *cache, uintptr_t id) {
-    return &cache->sites[hash_word(id) >> (64 - CACHE_SITE_BITS)];
-}
-
 uint64_t cache_stamp(const struct cache *cache) {
     return cache->stops + cache->sums[SUM_frees];
 }
@@ -153,12 +149,6 @@ PLACED void cache_push_listed(struct cache_bin *bin, struct pool_block *block) {
 void cache_push(struct cache *cache, struct cache_bin *bin, struct pool_block *block) {
     cache_table_list(&cache->table, bin);
     cache_push_listed(bin, block);
-}
-
-void cache_note_taken(struct cache *cache) {
-    uint64_t taken = cache->peak_live - cache->sums[SUM_held];
-    if ((int64_t)(taken - cache->peak_taken) > 0)
-        cache->peak_taken = taken;
 }
 
 PLACED void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
@@ -217,4 +207,32 @@ PLACED void cache_count_free(struct cache *cache, const struct cache_bin *bin, s
         cache->sums[SUM_over] -= size - round_physical(bytes);
         stats_site_serves(bin->site->stats, round_physical(bytes));
     }
+}
+
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block) {
+    cache_check_locked(cache);
+    struct cache_bin *bin = cache_table_find(&cache->table, block->site->id, block->size);
+    if (!bin || bin->site != block->site)
+        return NULL;
+    cache_note_bin(cache, bin, block);
+    cache_table_list(&cache->table, bin);
+    return bin;
+}
+
+PLACED struct cache_bin *cache_bin_of(struct cache *cache, struct pool_block *block, bool whole) {
+    cache_check_locked(cache);
+    struct cache_table *table = &cache->table;
+    struct cache_bin *bin =
+        (struct cache_bin *)((char *)table->bins + (block->bin * sizeof *bin & table->mask));
+    if (__builtin_expect(bin->listed == block->site && bin->size == block->size, 1))
+        return bin;
+    if (bin->site != block->site || bin->size != block->size) {
+        if (whole)
+            return cache_find_bin_for(cache, block);
+        bin = cache_table_find_near(table, block->site->id, block->size);
+        if (!bin || bin->site != block->site)
+            return NULL;
+        cache_note_bin(cache, bin, block);
+    }
+    return bin;
 }

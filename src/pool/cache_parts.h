@@ -90,27 +90,29 @@ bool cache_lock(struct cache *cache);
  * cache_lock. */
 bool cache_lock_after_stop(struct pool *pool, struct cache *cache);
 
-/* The cache that may serve a call in the current context, locked; else NULL. whole: as quick_malloc
- * says. */
-struct cache *cache_open(struct pool *pool, bool whole);
-
 /* What the cache does when its budget is used up. False: the call is to go the long way. Cache
  * locked. */
 bool cache_renew(struct cache *cache);
 
 /* A request of a site that has no bin for its size: a larger block, which goes live, if the site
- * has a bin for such blocks. NULL: there is none, or the policy has to choose. *none: no idle block
- * serves, if the cache is alone. Cache locked. */
+ * has a bin for such blocks. kept: as cache_may_have says. NULL: there is none, or the policy has
+ * to choose. *none: no idle block serves, if the cache is alone. Cache locked. */
 struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
-                                      size_t size, bool *none);
+                                      size_t size, size_t kept, bool *none);
 /* Such a block for the site of that id, if that has gone the long way lately. Cache locked. */
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size);
 
-/* The bin for the block: mostly the one that it was in last. whole: as quick_malloc says; without
- * it bins that are not near are NULL, as if there were none. Cache locked. */
-struct cache_bin *cache_bin_of(struct cache *cache, struct pool_block *block, bool whole);
-/* The bin for blocks of the block's site and size, listed. NULL: there is none. Cache locked. */
-struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block);
+/* Where what is known of the site with that id is or would be. Cache locked. */
+struct cache_site *cache_place_for(struct cache *cache, uintptr_t id);
+
+/* Whether a block of at least that size may be idle in the cache or in the store; *kept: the least
+ * in the store, SIZE_MAX if there is none. Cache locked. */
+bool cache_may_have(struct cache *cache, size_t size, size_t *kept);
+
+/* To be called before what is held grows, and when the sums are merged: from their least idle
+ * memory bounds.c knows what nobody needs, and between these calls least is idle when most is live.
+ */
+void cache_note_taken(struct cache *cache);
 
 /* --- cache_parts.c: also what hits and frees do --- */
 
@@ -120,7 +122,6 @@ void cache_unlock(struct cache *cache);
 void cache_check_locked(const struct cache *cache);
 /* A context is one of a pool. */
 uintptr_t cache_key(const struct pool *pool, CUcontext handle);
-struct cache_site *cache_place_for(struct cache *cache, uintptr_t id);
 /* Another number whenever more blocks may have become idle, for a cache that is alone. */
 uint64_t cache_stamp(const struct cache *cache);
 
@@ -131,13 +132,15 @@ void cache_push(struct cache *cache, struct cache_bin *bin, struct pool_block *b
 void cache_note_bin(const struct cache *cache, const struct cache_bin *bin,
                     struct pool_block *block);
 
+/* The bin for the block: mostly the one that it was in last. whole: as quick_malloc says; without
+ * it bins that are not near are NULL, as if there were none. Cache locked. */
+struct cache_bin *cache_bin_of(struct cache *cache, struct pool_block *block, bool whole);
+/* The bin for blocks of the block's site and size, listed. NULL: there is none. Cache locked. */
+struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *block);
+
 /* So much more of what the cache counts, and its shard as well. */
 void cache_count(struct cache *cache, enum stats_sum sum, uint64_t more);
 void cache_count_growth(struct cache *cache, size_t bytes, size_t size);
-/* To be called before what is held grows, and when the sums are merged: from their least idle
- * memory bounds.c knows what nobody needs, and between these calls least is idle when most is live.
- */
-void cache_note_taken(struct cache *cache);
 /* Counts a block of that size that goes live for a request of that many bytes. */
 void cache_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, size_t size);
 void cache_make_live(struct pool_block *block, size_t bytes);

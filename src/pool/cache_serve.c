@@ -1,5 +1,4 @@
 /* A block of another bin, site or cache serves a request whose own bin has none. */
-#include "base/placed.h"
 #include "pool/cache_parts.h"
 
 enum { MOST_ALONG = 16 /* blocks that go over to another site at once */ };
@@ -143,10 +142,8 @@ enum quick cache_try_again(struct cache *cache) {
     return QUICK_TRY;
 }
 
-/* Where the store's least block that suffices has `kept` bytes, or a bin may have one. Cache
- * locked. */
-static struct pool_block *choose_larger(struct cache *cache, struct site *site, size_t bytes,
-                                        size_t size, size_t kept, bool *none) {
+struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
+                                      size_t size, size_t kept, bool *none) {
     cache_check_locked(cache);
     const struct keeper *keeper = cache->pool->keeper;
     const struct fit fit = fit_now(cache, bytes, size);
@@ -164,23 +161,12 @@ static struct pool_block *choose_larger(struct cache *cache, struct site *site, 
     return serve_from(cache, from, to, bytes, size);
 }
 
-PLACED struct pool_block *cache_serve_larger(struct cache *cache, struct site *site, size_t bytes,
-                                             size_t size, bool *none) {
-    cache_check_locked(cache);
-    struct idle_store *store = &cache->context->store;
-    size_t kept = store->count ? cache->pool->keeper->least(store, size) : SIZE_MAX;
-    if (kept == SIZE_MAX && !cache_table_reaches(&cache->table, size)) {
-        *none = true;
-        return NULL;
-    }
-    return choose_larger(cache, site, bytes, size, kept, none);
-}
-
 struct pool_block *cache_serve_known(struct cache *cache, uintptr_t id, size_t bytes, size_t size) {
     cache_check_locked(cache);
     const struct cache_site *known = cache_place_for(cache, id);
+    size_t kept;
     bool none;
-    return known->site && known->id == id && size
-               ? cache_serve_larger(cache, known->site, bytes, size, &none)
+    return known->site && known->id == id && size && cache_may_have(cache, size, &kept)
+               ? cache_serve_larger(cache, known->site, bytes, size, kept, &none)
                : NULL;
 }

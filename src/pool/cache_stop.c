@@ -1,7 +1,6 @@
 /* Stopping threads' caches and letting them go on: what the pool's lock calls as it is taken and
  * given back, what each cache may do in between, and when a cache's call has to go the long way. */
 #include "base/by_pointer.h"
-#include "base/placed.h"
 #include "pool/cache_stopped.h"
 
 #include <string.h>
@@ -64,22 +63,10 @@ bool cache_renew(struct cache *cache) {
     return true;
 }
 
-PLACED struct cache *cache_open(struct pool *pool, bool whole) {
-    CUcontext handle = NULL;
-    pool->driver->ctx_get_current(&handle); /* where it fails, no cache is there for NULL */
-    uintptr_t key = cache_key(pool, handle);
-    struct cache *cache = cache_mine.cache;
-    if (__builtin_expect(cache_mine.key != key, 0) &&
-        !(whole && (cache = cache_mine_among_others(key))))
-        return NULL;
-    if (__builtin_expect(!cache_try_lock(cache), 0) &&
-        !(whole && (cache_lock(cache) || cache_lock_after_stop(pool, cache))))
-        return NULL;
-    if (__builtin_expect(cache->key == key && --cache->budget >= 0, 1) ||
-        (whole && cache->key == key && cache_renew(cache)))
-        return cache;
-    cache_unlock(cache);
-    return NULL;
+void cache_note_taken(struct cache *cache) {
+    uint64_t taken = cache->peak_live - cache->sums[SUM_held];
+    if ((int64_t)(taken - cache->peak_taken) > 0)
+        cache->peak_taken = taken;
 }
 
 /* With several threads this assumes that all of them had their highest at once, so a peak may come

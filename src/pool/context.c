@@ -1,4 +1,4 @@
-/* Contexts and their sites: learnt when they allocate. */
+/* Contexts, their devices and their sites: learnt when they allocate. */
 #include "pool/context_owners.h"
 #include "pool/internal.h"
 
@@ -35,6 +35,28 @@ struct device *context_find_device(struct pool *pool, CUdevice ordinal) {
         if (device->ordinal == ordinal)
             return device;
     return NULL;
+}
+
+uint64_t device_idle(const struct device *device) {
+    return device->held - device->live;
+}
+
+uint64_t device_idle_blocks(const struct device *device) {
+    return device->blocks - device->live_blocks;
+}
+
+void device_count(struct device *device, uint64_t allocations, uint64_t hits) {
+    device->allocations += allocations;
+    device->hits += hits;
+    if (device->stats) {
+        stats_grow(&device->stats->allocations, allocations);
+        stats_grow(&device->stats->hits, hits);
+    }
+}
+
+void count_by_kind(enum pool_memory memory, enum stats_counter host, enum stats_counter managed) {
+    if (__builtin_expect(memory != POOL_DEVICE, 0))
+        stats_add(memory == POOL_HOST ? host : managed, 1);
 }
 
 /* What the driver says of a context and its device. */
@@ -148,6 +170,27 @@ static struct device *add_device(struct pool *pool, enum pool_memory memory,
 
 const struct source source_plain = {0};
 
+CUresult source_allocate(const struct pool *pool, const struct pool_kind *kind, size_t size,
+                         CUdeviceptr *pointer) {
+    lock_check_none();
+    return kind->memory == POOL_DEVICE ? pool->driver->mem_alloc(pointer, size)
+                                       : source_allocate_other(pool->driver, kind, size, pointer);
+}
+
+CUresult source_obtain(struct pool *pool, const struct pool_kind *kind, size_t size,
+                       struct obtained *obtained) {
+    lock_check_none();
+    *obtained = (struct obtained){.size = size};
+    CUresult result = source_allocate(pool, kind, size, &obtained->pointer);
+    if (result == CUDA_SUCCESS)
+        stats_add(STATS_driver_allocs, 1);
+    return result;
+}
+
+bool source_is_timed(const struct pool *pool, enum pool_memory memory) {
+    return memory != POOL_DEVICE || !pool->source->obtain;
+}
+
 const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind) {
     return kind->memory == POOL_HOST      ? &keeper_host
            : kind->memory == POOL_MANAGED ? &keeper_managed
@@ -206,6 +249,15 @@ bool context_is_known(const struct pool *pool, CUcontext handle) {
     return context_find(pool, handle) != NULL;
 }
 
+bool context_may_defer(const struct context *context) {
+    lock_check_held(LOCK_POOL);
+    return !LIST_EMPTY(&context->unfenced) || !TAILQ_EMPTY(&context->fences);
+}
+
+bool context_has_green(const struct pool *pool) {
+    return atomic_load(&pool->lasting[WAIT_REASON_green]);
+}
+
 CUresult context_current(struct pool *pool, CUcontext *handle) {
     lock_check_none();
     *handle = NULL;
@@ -221,7 +273,7 @@ static __attribute__((noinline)) struct context *learn_context(struct pool *pool
                                                                const struct pool_kind *kind) {
     lock_check_held(LOCK_POOL);
     bool ending = pool->ends_under_way && !PLANTED(recorded_while_ending);
-    bool green = pool->lasting[WAIT_REASON_green];
+    bool green = context_has_green(pool);
     uint64_t ends = pool->ends;
     struct facts facts = {.device = {.memory = POOL_DEVICE}};
     pool_unlock(pool);

@@ -65,7 +65,7 @@ void context_learn_by(struct pool *pool, CUdeviceptr pointer) {
         remember_owner(pool, handle, owner, ends);
 }
 
-struct pool *context_push_owner(struct pool *pool) {
+bool context_push_owner(struct pool *pool) {
     lock_check_none();
     CUcontext handle;
     bool pushed = false;
@@ -74,7 +74,7 @@ struct pool *context_push_owner(struct pool *pool) {
         if (owner && owner != handle)
             order_make_current(&pool->order, owner, &pushed);
     }
-    return pushed ? pool : NULL;
+    return pushed;
 }
 
 bool pool_push_owner(struct pool *pool, CUcontext owner, bool *pushed) {

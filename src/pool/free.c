@@ -1,7 +1,7 @@
 /* Frees. What becomes of a live block that the program frees:
  *
  *  1. The thread's cache keeps it, without the pool's lock, while the wait of the free is owed
- *     already or left to a fence (quick_free).
+ *     already or left to a fence (quick.c).
  *  2. It is released at once (free_must_release): it is tainted, a stream is captured, its context
  *     had a sticky error, its device is under pressure, or the driver has shut down.
  *  3. Else wait_choice says what becomes of the native free's wait for the device's work: WAIT_NOW
@@ -13,61 +13,6 @@
 #include "base/placed.h"
 #include "pool/cache_parts.h"
 #include "pool/free_parts.h"
-
-/* Keeps the block in its bin, which is listed. Cache locked on entry, not on return. */
-__attribute__((always_inline)) static inline enum quick
-free_into(struct cache *cache, struct cache_bin *bin, struct pool_block *block) {
-    cache_check_locked(cache);
-    if (__builtin_expect(!cache_claim(block), 0))
-        return cache_try_again(cache);
-    size_t bytes = block->requested;
-    block->requested = 0;
-    if (__builtin_expect(cache->defers, 0)) {
-        block->state = BLOCK_DEFERRED;
-        block->freed_by = thread_marks.number;
-        block->next = cache->deferred;
-        cache->deferred = block;
-        order_defers();
-    } else {
-        cache_push_listed(bin, block);
-        order_owe_quickly();
-    }
-    cache_count_free(cache, bin, bytes);
-    cache_unlock(cache);
-    return QUICK_DONE;
-}
-
-/* Kept out of the quick forms, whose registers it would need. Cache locked on entry, not on return.
- */
-__attribute__((noinline)) static enum quick
-free_into_unlisted(struct cache *cache, struct cache_bin *bin, struct pool_block *block) {
-    cache_check_locked(cache);
-    cache_table_list(&cache->table, bin);
-    return free_into(cache, bin, block);
-}
-
-PLACED enum quick quick_free(struct pool *pool, CUdeviceptr pointer, bool whole) {
-    struct cache *cache = cache_open(pool, whole);
-    if (__builtin_expect(!cache, 0))
-        return QUICK_TRY;
-    struct pool_block *block = pointer_table_find(&cache->freeable, pointer);
-    struct cache_bin *bin = NULL;
-    if (__builtin_expect(block && block->context == cache->context && block != cache->sentinel, 1))
-        bin = cache_bin_of(cache, block, whole);
-    if (__builtin_expect(bin != NULL, 1))
-        return __builtin_expect(bin->listed == block->site, 1)
-                   ? free_into(cache, bin, block)
-                   : free_into_unlisted(cache, bin, block);
-    if (block && !whole)
-        return cache_try_again(cache);
-    cache_unlock(cache);
-    return QUICK_NO;
-}
-
-CUresult pool_free(struct pool *pool, CUdeviceptr pointer) {
-    return quick_free(pool, pointer, true) == QUICK_DONE ? CUDA_SUCCESS
-                                                         : pool_free_rest(pool, pointer);
-}
 
 /* Whether the call that frees `memory` takes the block: cuMemFree takes managed memory, too. */
 static bool is_freed_as(const struct pool_block *block, enum pool_memory memory) {
@@ -107,11 +52,9 @@ static CUresult free_live(struct pool *pool, struct pool_block *block, CUcontext
     return CUDA_SUCCESS;
 }
 
-CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
-    if (!pointer)
-        return source_release(pool, memory, pointer);
-    /* Without a current context, or in one that is gone, what becomes of it is the driver's. */
-    WITH_OWNER_CURRENT(pool);
+/* Frees in the current context, an owner if that is a green one's. Without a current context, or in
+ * one that is gone, what becomes of it is the driver's. */
+static CUresult free_in_owner(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
     CUcontext current;
     context_current(pool, &current);
     if (free_is_not_permitted(pool, memory, current))
@@ -127,11 +70,12 @@ CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr point
     return free_no_live_block(pool, memory, pointer, ours ? block : NULL);
 }
 
-CUresult pool_free_rest(struct pool *pool, CUdeviceptr pointer) {
-    CUresult result;
-    /* Where something is owed that free's wait may be none for this context alone. */
-    struct pool_block *waited;
-    if (!atomic_load(&order_word) && cache_free_last(pool, pointer, &waited, &result))
-        return waited ? free_waited_for(pool, waited, result) : result;
-    return free_kind(pool, POOL_DEVICE, pointer);
+CUresult free_kind(struct pool *pool, enum pool_memory memory, CUdeviceptr pointer) {
+    if (!pointer)
+        return source_release(pool, memory, pointer);
+    bool pushed = context_has_green(pool) && context_push_owner(pool);
+    CUresult result = free_in_owner(pool, memory, pointer);
+    if (pushed)
+        pool_pop_device(pool, true);
+    return result;
 }

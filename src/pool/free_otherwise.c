@@ -66,7 +66,7 @@ static bool can_wait_alone(struct pool *pool, const struct pool_block *block, CU
 }
 
 CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
-    WITH_OWNER_CURRENT(pool);
+    bool pushed = context_has_green(pool) && context_push_owner(pool);
     CUcontext current;
     enum wait_reason reason;
     CUresult result = CUDA_SUCCESS;
@@ -86,6 +86,8 @@ CUresult pool_free_wait(struct pool *pool, CUdeviceptr pointer) {
         }
     }
     pool_unlock(pool);
+    if (pushed)
+        pool_pop_device(pool, true);
     return result;
 }
 

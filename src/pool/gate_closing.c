@@ -1,4 +1,4 @@
-/* Closing the gate of capture_gate.c: a stream capture is about to begin. It begins only when all
+/* Closing the gate of lock.c: a stream capture is about to begin. It begins only when all
  * who are inside have left.
  *
  * A thread may be waiting for the device inside the gate while the work it waits for needs the very

@@ -1,6 +1,24 @@
 /* Blocks change their states, and the sums with them. */
 #include "pool/ledger_parts.h"
 
+void source_note_size(const struct context *context, const struct site *site, size_t bytes) {
+    lock_check_held(LOCK_POOL);
+    uint64_t least = stats_site_least(site->stats);
+    if (__builtin_expect(!least || bytes < least, 0))
+        stats_site_serves(site->stats, context->kind.memory == POOL_DEVICE
+                                           ? round_physical(bytes)
+                                           : context->keeper->round(bytes));
+}
+
+struct pool_block *ledger_find(const struct pool *pool, CUdeviceptr pointer) {
+    lock_check_held(LOCK_POOL);
+    return pointer_map_find(&pool->map, pointer);
+}
+
+bool is_suballocation(const struct pool_block *block) {
+    return block->context->keeper->cuts || block->in_driver_pool;
+}
+
 void ledger_restore(struct pool *pool, struct pool_block *block, enum block_state state) {
     lock_check_held(LOCK_POOL);
     if (block->context->ended) {

@@ -2,7 +2,7 @@
  * context is served by the first of these that can:
  *
  *  1. The thread's cache: an idle block of this site and size, without the pool's lock
- *     (quick_malloc). A miss that nothing idle could serve asks the driver there (cache_miss.c).
+ *     (quick.c). A miss that nothing idle could serve asks the driver there (cache_miss).
  *  2. The idle store, under the lock: what the keeper takes for the site and size. A block must be
  *     at least as large as the request, at most reuse_ratio times larger or waste little, and
  *     exceed it by no more than the waste bound leaves (bounds.h).
@@ -13,46 +13,167 @@
  *
  * A request goes past the pool, straight to the driver and without a record, while a stream is
  * captured, after a sticky error, and once the driver has shut down. */
-#include "base/placed.h"
-#include "pool/cache_parts.h"
+#include "pool/cache_stopped.h"
 
-PLACED enum quick quick_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                               uintptr_t site, bool whole) {
-    if (__builtin_expect(!pointer, 0))
-        return QUICK_TRY;
-    struct cache *cache = cache_open(pool, whole);
-    if (__builtin_expect(!cache, 0))
-        return QUICK_TRY;
+/* Misses where nothing idle serves: what the driver gives is counted in the thread's cache, and
+ * recorded when caches are merged. */
+
+/* Whether a thread has freed anything since its cache was stopped. */
+static bool has_freed(const struct cache *cache) {
+    return __atomic_load_n(&cache->sums[SUM_frees], __ATOMIC_RELAXED) != 0;
+}
+
+static bool is_any_freed(const struct pool *pool, const struct cache *own) {
+    bool freed = has_freed(own);
+    for (int i = 0; i < pool->cache_count && !freed; i++)
+        freed = has_freed(pool->caches[i]);
+    return freed;
+}
+
+/* Whether an earlier call has found out that nothing idle serves, and nothing has become idle
+ * since. */
+static bool is_known_to_miss(const struct cache *cache, const struct cache_site *known,
+                             uintptr_t site, size_t bytes) {
+    return known->id == site && known->bytes == bytes && known->stamp == cache_stamp(cache) &&
+           known->size <= cache->may_grow;
+}
+
+enum look {
+    LOOK_NOTHING, /* nothing serves, and nothing need be given back or asked before memory grows */
+    LOOK_NO_ROOM, /* nothing serves, and something may have to be given back before */
+    LOOK_SERVED,
+    LOOK_ELSEWHERE, /* not for the cache */
+};
+
+/* Learns of the miss what the long way would. False: it is to be taken. */
+static bool learn(struct cache *cache, struct site *site, size_t size) {
+    if (size < site->least_missed)
+        return false;
+    if (size > site->largest_missed)
+        return cache_learn(cache, site, size);
+    __atomic_store_n(&site->growing, 0, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* Remembers that nothing idle serves, and that the driver is asked. */
+static void remember(struct cache *cache, struct cache_site *known, size_t bytes, size_t size) {
+    if (!cache->alone)
+        return;
+    known->bytes = bytes;
+    known->size = size;
+    known->stamp = cache_stamp(cache);
+    cache->may_grow -= size < cache->may_grow ? size : cache->may_grow;
+}
+
+/* Looks for a block that serves, which goes live: *pointer. Cache locked. */
+static enum look look(const struct pool *pool, struct cache *cache, struct cache_site *known,
+                      uintptr_t site, CUdeviceptr *pointer, size_t bytes, size_t size) {
+    cache_check_locked(cache);
+    if (!known->site || known->id != site || !size)
+        return LOOK_ELSEWHERE;
+    /* Each site counts in one cache. */
+    bool counts = cache->spare && known->site->record->counting == cache;
+    if (!cache->nothing_idle || is_any_freed(pool, cache)) {
+        size_t kept;
+        bool none = !cache_may_have(cache, size, &kept);
+        const struct pool_block *block =
+            none ? NULL : cache_serve_larger(cache, known->site, bytes, size, kept, &none);
+        if (block) {
+            *pointer = block->pointer;
+            return LOOK_SERVED;
+        }
+        if (!none || !cache->alone)
+            return LOOK_ELSEWHERE;
+        if (size > cache->may_grow)
+            return counts ? LOOK_NO_ROOM : LOOK_ELSEWHERE;
+    }
+    return counts && learn(cache, known->site, size) ? LOOK_NOTHING : LOOK_ELSEWHERE;
+}
+
+static void count_fresh(struct cache *cache, struct stats_site *site, size_t bytes, size_t size) {
+    if (!cache->nothing_idle)
+        cache_note_taken(cache); /* before what is held grows */
+    stats_grow(&site->misses, 1);
+    stats_grow(&site->allocated_bytes, bytes);
+    stats_grow(&site->held_blocks, 1);
+    stats_grow(&site->held_bytes, size);
+    stats_grow(&site->live_blocks, 1);
+    stats_grow(&site->live_bytes, size);
+    stats_raise(&site->peak_live_bytes, &site->live_bytes);
+    cache_count(cache, SUM_fresh, 1);
+    cache_count(cache, SUM_held, size);
+    cache_count_growth(cache, bytes, size);
+}
+
+/* Asks the driver for a request of the site, with a spare record. Not inlined, so that what a look
+ * needs is no burden to calls that need none. Cache locked on entry, not on return. */
+__attribute__((noinline)) static bool ask(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                                          size_t size, struct cache *cache, struct site *own) {
+    cache_check_locked(cache);
+    struct pool_block *block = cache->spare;
+    cache->spare = block->next;
+    block->size = size;
+    block->asked = bytes;
+    block->context = cache->context;
+    block->site = own;
+    cache->asking++;
+    cache_unlock(cache);
+    CUdeviceptr address;
+    CUresult result = pool->driver->mem_alloc(&address, size);
+    bool open = cache_lock(cache);
+    if (__builtin_expect(result != CUDA_SUCCESS || !open || cache->context != block->context ||
+                             !cache->key,
+                         0)) {
+        if (open)
+            cache_unlock(cache);
+        take_late(pool, block, result == CUDA_SUCCESS ? address : 0);
+        pool_lock(pool);
+        cache->asking--;
+        pool_unlock(pool);
+        *pointer = result == CUDA_SUCCESS ? address : *pointer;
+        return result == CUDA_SUCCESS;
+    }
+    cache->asking--;
+    *pointer = block->pointer = address;
+    block->bin = 0;
+    block->cached = block->in_driver_pool = block->releasable = false;
+    cache_make_live(block, bytes);
+    block->next = cache->fresh;
+    cache->fresh = block;
+    count_fresh(cache, own->stats, bytes, size);
+    cache_unlock(cache);
+    return true;
+}
+
+/* Cache locked on entry, not on return. */
+__attribute__((noinline)) static bool look_and_ask(struct pool *pool, CUdeviceptr *pointer,
+                                                   size_t bytes, struct cache *cache,
+                                                   uintptr_t site) {
+    cache_check_locked(cache);
+    struct cache_site *known = cache_place_for(cache, site);
     size_t size = round_physical(bytes);
-    struct cache_bin *bin = NULL;
-    if (!whole)
-        bin = cache_table_find_near(&cache->table, site, size); /* the site is not 0 */
-    else if (size)
-        bin = cache_table_find(&cache->table, site, size);
-    struct pool_block *block;
-    if (__builtin_expect(bin && bin->head, 1)) {
-        block = cache_pop(bin);
-        __builtin_prefetch(bin->head, 1); /* another thread may have freed it */
-        cache_make_live(block, bytes);
-        *pointer = block->pointer;
-        cache_count_hit(cache, bin, bytes, size);
-    } else if (bin) {
-        return cache_serve_other(cache, bin, pointer, bytes);
-    } else if (whole && !cache->may_miss && (block = cache_serve_known(cache, site, bytes, size))) {
-        *pointer = block->pointer;
-    } else if (whole ? cache->may_miss
-                     : cache->misses_near ||
-                           (cache->may_miss &&
-                            !cache_table_spills(cache_table_home(&cache->table, site, size)))) {
-        return QUICK_MISS;
-    } else if (!whole) {
-        return cache_try_again(cache);
-    } else {
-        cache_unlock(cache);
-        return QUICK_NO;
+    enum look found = look(pool, cache, known, site, pointer, bytes, size);
+    if (found == LOOK_NO_ROOM) {
+        if (!cache_make_room(pool, cache, known->site, size))
+            return false;
+        found = LOOK_NOTHING;
+    }
+    if (found == LOOK_NOTHING && cache->spare) {
+        remember(cache, known, bytes, size);
+        return ask(pool, pointer, bytes, size, cache, known->site);
     }
     cache_unlock(cache);
-    return QUICK_DONE;
+    return found == LOOK_SERVED;
+}
+
+bool cache_miss(struct pool *pool, CUdeviceptr *pointer, size_t bytes, uintptr_t site) {
+    lock_check_none();
+    struct cache *cache = cache_mine.cache;
+    const struct cache_site *known = cache_place_for(cache, site);
+    if (!cache->spare || !is_known_to_miss(cache, known, site, bytes))
+        return look_and_ask(pool, pointer, bytes, cache, site);
+    cache->may_grow -= known->size;
+    return ask(pool, pointer, bytes, known->size, cache, known->site);
 }
 
 /* Allocates `first` bytes of the driver if that is more than the request and it has so much, else
@@ -190,10 +311,10 @@ static struct site *open_request(struct pool *pool, const struct pool_kind *kind
     return NULL;
 }
 
-CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
-                     struct request *request, const struct call_site *key) {
-    lock_check_none();
-    WITH_OWNER_CURRENT(pool);
+/* As malloc_kind; where a green context was current, its owner is. */
+static CUresult malloc_in_owner(struct pool *pool, const struct pool_kind *kind,
+                                CUdeviceptr *pointer, struct request *request,
+                                const struct call_site *key) {
     request->site = open_request(pool, kind, key, &request->context);
     count_by_kind(kind->memory, STATS_host_calls, STATS_managed_calls);
     if (!request->site)
@@ -207,8 +328,18 @@ CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdevicept
     return CUDA_SUCCESS;
 }
 
-static CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                                const struct call_site *key, CUstream stream) {
+CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdeviceptr *pointer,
+                     struct request *request, const struct call_site *key) {
+    lock_check_none();
+    bool pushed = context_has_green(pool) && context_push_owner(pool);
+    CUresult result = malloc_in_owner(pool, kind, pointer, request, key);
+    if (pushed)
+        pool_pop_device(pool, true);
+    return result;
+}
+
+CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                         const struct call_site *key, CUstream stream) {
     size_t size = bytes ? pool->keeper->round(bytes) : 0;
     struct request request = {.bytes = bytes, .size = size, .stream = stream};
     if (pointer && size)
@@ -220,17 +351,4 @@ static CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t 
 CUresult pool_malloc_rest(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                           const struct call_site *key) {
     return malloc_in_order(pool, pointer, bytes, key, NULL);
-}
-
-CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                          const struct call_site *key, CUstream stream) {
-    enum quick quick = quick_malloc(pool, pointer, bytes, site_id(key), true);
-    bool served = quick == QUICK_DONE ||
-                  (quick == QUICK_MISS && cache_miss(pool, pointer, bytes, site_id(key)));
-    return served ? CUDA_SUCCESS : malloc_in_order(pool, pointer, bytes, key, stream);
-}
-
-CUresult pool_malloc(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
-                     const struct call_site *key) {
-    return malloc_in_stream(pool, pointer, bytes, key, NULL);
 }

@@ -60,9 +60,8 @@ static uint64_t with_idle(struct pool *pool, const struct device *device, uint64
                                                          : own + pages;
 }
 
-CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
+static CUresult get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
     size_t available = 0, total = 0;
-    WITH_OWNER_CURRENT(pool);
     refresh(pool);
     CUresult result = pool->driver->mem_get_info(&available, &total);
     if (result != CUDA_SUCCESS)
@@ -81,4 +80,12 @@ CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_
     if (total_bytes)
         *total_bytes = total;
     return CUDA_SUCCESS;
+}
+
+CUresult pool_mem_get_info(struct pool *pool, size_t *free_bytes, size_t *total_bytes) {
+    bool pushed = context_has_green(pool) && context_push_owner(pool);
+    CUresult result = get_info(pool, free_bytes, total_bytes);
+    if (pushed)
+        pool_pop_device(pool, true);
+    return result;
 }

@@ -222,13 +222,8 @@ bool pool_malloc_async(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
  * serve. True: *result is what the call returns. */
 bool pool_free_async(struct pool *pool, CUdeviceptr pointer, CUstream stream, CUresult *result);
 
-/* Hits and frees that need nothing but the calling thread's cache (cache.h).
- *
- * Every instruction of these is paid for by each allocation of a program (docs/benchmarks.md). So
- * they stand in place of their calls, in two forms: `whole`, and one for the hooks, which leaves to
- * `whole` what happens now and then. The form for the hooks calls the driver, for the current
- * context, and at its end what needs none of its variables any more: so it has few registers to
- * save. */
+/* quick.c: hits and frees that need nothing but the calling thread's cache, in two forms: `whole`,
+ * and one for the hooks, which leaves to `whole` what happens now and then. */
 enum quick {
     QUICK_DONE,
     QUICK_NO,  /* nothing has happened: the call is not for the cache */
@@ -470,7 +465,7 @@ void pool_capture_ended_somewhere(struct pool *pool);
 bool pool_is_capturing(struct pool *pool); /* now, as far as is known */
 /* To be called around calls of the driver that a capture forbids. False: make none, a capture is
  * under way. One that begins waits until all have left, but for those that wait for the device
- * (capture_gate.c). */
+ * (lock.c). */
 bool pool_gate_enter(struct pool *pool);
 void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,

@@ -36,7 +36,7 @@ struct pool {
     const struct keeper *keeper; /* of device memory; what concerns a block asks its context's */
     const struct source *source;
     bool caches_serve;                      /* as far as keeper and config go */
-    atomic_int captures, begun, gate_users; /* capture_gate.c */
+    atomic_int captures, begun, gate_users; /* lock.c */
     atomic_bool close_turn;                 /* gate_closing.c */
     int gate_lost;                          /* gate_closing.c, for whoever has the turn */
 

@@ -96,6 +96,9 @@ CUresult malloc_kind(struct pool *pool, const struct pool_kind *kind, CUdevicept
 CUresult malloc_without_context(struct pool *pool, const struct pool_kind *kind,
                                 CUdeviceptr *pointer, size_t bytes,
                                 const struct pitch_request *pitch);
+/* cuMemAlloc where quick.c has not served the call. stream: as malloc_in_stream says. */
+CUresult malloc_in_order(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
+                         const struct call_site *key, CUstream stream);
 /* cuMemAlloc and a free for stream_ordered.c. stream: the order that holds among its calls; NULL:
  * none. malloc: gate entered. free: false: nothing has happened, the driver has to see to it. */
 CUresult malloc_in_stream(struct pool *pool, CUdeviceptr *pointer, size_t bytes,

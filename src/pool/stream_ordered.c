@@ -46,14 +46,20 @@ static CUstream order_of(CUstream stream, bool green) {
 /* The calls, for a stream of the context that was current before its owner was. Gate entered. */
 static bool malloc_in_order_of(struct pool *pool, CUdeviceptr *pointer, size_t bytes,
                                CUstream stream, const struct call_site *site) {
-    WITH_OWNER_CURRENT(pool);
-    return malloc_in_stream(pool, pointer, bytes, site, order_of(stream, pushed)) == CUDA_SUCCESS;
+    bool pushed = context_has_green(pool) && context_push_owner(pool);
+    CUresult result = malloc_in_stream(pool, pointer, bytes, site, order_of(stream, pushed));
+    if (pushed)
+        pool_pop_device(pool, true);
+    return result == CUDA_SUCCESS;
 }
 
 static bool free_in_order_of(struct pool *pool, CUdeviceptr pointer, CUstream stream,
                              CUresult *result) {
-    WITH_OWNER_CURRENT(pool);
-    return free_in_stream(pool, pointer, order_of(stream, pushed), result);
+    bool pushed = context_has_green(pool) && context_push_owner(pool);
+    bool freed = free_in_stream(pool, pointer, order_of(stream, pushed), result);
+    if (pushed)
+        pool_pop_device(pool, true);
+    return freed;
 }
 
 /* What the program gets is memory of its context, so an allocation that begins in the gate is made

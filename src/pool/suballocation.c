@@ -164,26 +164,3 @@ void suballocation_released(struct pool_block *block, bool refused) {
     else
         region_destroy(block);
 }
-
-/* Bytes of idle suballocations that live ones keep from the driver. */
-static uint64_t stranded_idle(const struct pool *pool, const struct device *device) {
-    const struct context *context;
-    uint64_t bytes = 0;
-    LIST_FOREACH (context, &pool->contexts, link)
-        bytes += context->device == device ? context->store.stranded : 0;
-    return bytes;
-}
-
-uint64_t suballocation_excess(const struct pool *pool, const struct device *device,
-                              uint64_t allowed) {
-    lock_check_held(LOCK_POOL);
-    uint64_t stranded = stranded_idle(pool, device);
-    if (!stranded)
-        return device_idle(device) - allowed;
-    uint64_t little = device->peak_in_use / 16 + IDLE_SLACK / 4;
-    uint64_t rest = device_idle(device) - stranded,
-             stays = allowed > stranded ? allowed - stranded : 0;
-    if (stays < little)
-        stays = little;
-    return rest > stays ? rest - stays : 0;
-}

@@ -47,10 +47,5 @@ struct pool_block *suballocation_find(struct pool *pool, CUdeviceptr address);
 /* Whether the block was cut from a region, and the driver does not know it as an allocation of its
  * own. */
 bool suballocation_is_part(const struct pool_block *block);
-/* Bytes of idle memory to give up, of which more than `allowed` are there. Where what is stranded
- * takes most of that, a little of the rest stays all the same: giving all of it up would bring the
- * bound no nearer, and cost every allocation a call of the driver's. */
-uint64_t suballocation_excess(const struct pool *pool, const struct device *device,
-                              uint64_t allowed);
 
 #endif

@@ -62,7 +62,7 @@ struct pool_block *pool_take(struct pool *pool, struct context *context, struct 
     return block;
 }
 
-/* After a miss of the site: its next misses in this thread may be for cache_miss.c. Lock held. */
+/* After a miss of the site: its next misses in this thread may be for cache_miss. Lock held. */
 static void prepare_next(struct pool *pool, struct context *context, struct site *site) {
     lock_check_held(LOCK_POOL);
     struct cache *cache = know_site(pool, context, site);
