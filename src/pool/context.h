@@ -47,7 +47,7 @@ enum host_access { HOST_NEVER, HOST_BY_ADDRESS, HOST_ALWAYS };
 
 /* One device, by ordinal, or the ledger of a kind of memory that is no device's: of all contexts.
  * Invariant: its figures are those of counters.def, over_size is the part of live by which blocks
- * exceed their own request's rounded size. What is idle or waste is stored nowhere: see internal.h.
+ * exceed their own request's rounded size. What is idle or waste is stored nowhere.
  * Peaks are the largest values so far; frees and so on are counted since it was first used. */
 struct device {
     enum pool_memory memory;
@@ -160,6 +160,22 @@ struct device *context_find_device(struct pool *pool, CUdevice ordinal);
  * and returns its error; a device that it says nothing of is taken to reach none. */
 CUresult context_ask_host_access(const struct pool *pool, CUdevice ordinal,
                                  enum host_access *access);
+
+/* Whether there may be green contexts, whose memory their primary ones own. */
+bool context_has_green(const struct pool *pool);
+/* created_contexts.c: where a green context is current, makes that owner current, until
+ * pool_pop_device. False: it has not. Lock not held. */
+bool context_push_owner(struct pool *pool);
+/* Whether blocks of the context may be waiting for a fence, or for one to be made. Lock held. */
+bool context_may_defer(const struct context *context);
+
+/* What a device has idle, in bytes and in blocks. */
+uint64_t device_idle(const struct device *device);
+uint64_t device_idle_blocks(const struct device *device);
+/* Counts so many that are no cache's. */
+void device_count(struct device *device, uint64_t allocations, uint64_t hits);
+/* Counts a call of that kind of memory: device memory has no counters of its own. */
+void count_by_kind(enum pool_memory memory, enum stats_counter host, enum stats_counter managed);
 
 /* How idle memory of the kind is kept. */
 const struct keeper *kind_keeper(const struct pool *pool, const struct pool_kind *kind);

@@ -11,7 +11,6 @@
  *
  * A pointer without a record is the driver's to free. A second free is answered INVALID_VALUE. */
 #include "base/placed.h"
-#include "pool/cache_parts.h"
 #include "pool/free_parts.h"
 
 /* Whether the call that frees `memory` takes the block: cuMemFree takes managed memory, too. */

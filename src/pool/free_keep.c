@@ -105,6 +105,6 @@ void free_count(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     const struct context *context = block->context;
     cache_merge_counts_of(pool, block);
-    source_note_size(context, block->site, block->requested);
+    ledger_note_size(context, block->site, block->requested);
     context->device->frees++;
 }

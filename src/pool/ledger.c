@@ -1,7 +1,7 @@
 /* Blocks change their states, and the sums with them. */
 #include "pool/ledger_parts.h"
 
-void source_note_size(const struct context *context, const struct site *site, size_t bytes) {
+void ledger_note_size(const struct context *context, const struct site *site, size_t bytes) {
     lock_check_held(LOCK_POOL);
     uint64_t least = stats_site_least(site->stats);
     if (__builtin_expect(!least || bytes < least, 0))
@@ -16,6 +16,7 @@ struct pool_block *ledger_find(const struct pool *pool, CUdeviceptr pointer) {
 }
 
 bool is_suballocation(const struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
     return block->context->keeper->cuts || block->in_driver_pool;
 }
 

@@ -16,6 +16,13 @@ struct ledger_place {
 
 /* All below: lock held. */
 
+/* The block at exactly this address. */
+struct pool_block *ledger_find(const struct pool *pool, CUdeviceptr pointer);
+/* Whether cuMemFree would do less for the block than for what cuMemAlloc gives. */
+bool is_suballocation(const struct pool_block *block);
+/* A request that is served from idle memory, or freed, for the least of its site: as the driver
+ * would have rounded it, whatever the pool asks for in its place. */
+void ledger_note_size(const struct context *context, const struct site *site, size_t bytes);
 /* A new LIVE block in the table. NULL without host memory (counted). An older record of the same
  * address goes. */
 struct pool_block *ledger_add(struct pool *pool, struct context *context, struct site *site,

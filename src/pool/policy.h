@@ -4,6 +4,7 @@
 
 #include "driver/cuda_api.h"
 #include "keep/keeper.h"
+#include "pool/pool.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,6 +61,16 @@ struct source {
  * chunks, mapped side by side; a memory pool of the driver's. */
 extern const struct source source_plain, source_regions, source_segments, source_mapped,
     source_driver_pool;
+
+/* The driver's functions for a kind of memory. Lock not held. */
+CUresult source_allocate(const struct pool *pool, const struct pool_kind *kind, size_t size,
+                         CUdeviceptr *pointer);
+/* Allocates so and counts it: also for policies, where their own way is barred. Lock not held. */
+CUresult source_obtain(struct pool *pool, const struct pool_kind *kind, size_t size,
+                       struct obtained *obtained);
+/* Whether calls about such memory are timed for the report: where the source has another way to
+ * obtain memory, they are not like those that pooling avoids. */
+bool source_is_timed(const struct pool *pool, enum pool_memory memory);
 
 /* `bytes` of the context were given back to the driver's memory pool, by whomever. Lock held. */
 void source_driver_pool_gave_back(struct pool *pool, struct context *context, size_t bytes);

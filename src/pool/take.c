@@ -16,7 +16,7 @@ void take_hand_out(struct pool *pool, struct pool_block *block, struct site *sit
     lock_check_held(LOCK_POOL);
     /* This comes before the history is noted, as the allocation did. */
     take_count_hits(block->context, site, 1);
-    source_note_size(block->context, site, bytes);
+    ledger_note_size(block->context, site, bytes);
     count_by_kind(block->context->kind.memory, STATS_host_hits, STATS_managed_hits);
     if (block->context->kind.memory == POOL_MANAGED)
         managed_begin_life(block);
