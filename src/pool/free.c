@@ -10,7 +10,6 @@
  *  4. What is too much then, by the keeper, the bounds or decay, is given up (free_keep).
  *
  * A pointer without a record is the driver's to free. A second free is answered INVALID_VALUE. */
-#include "base/placed.h"
 #include "pool/free_parts.h"
 
 /* Whether the call that frees `memory` takes the block: cuMemFree takes managed memory, too. */
