@@ -68,11 +68,6 @@ bool headroom_may_lack(struct device *device, uint64_t grown) {
     return false;
 }
 
-bool headroom_is_there(const struct device *device, uint64_t idle, uint64_t grown) {
-    lock_check_held(LOCK_POOL);
-    return !idle || grown < device->bounds.until_asked;
-}
-
 void headroom_shrinks(struct device *device, uint64_t grown) {
     lock_check_held(LOCK_POOL);
     uint64_t *until_asked = &device->bounds.until_asked;

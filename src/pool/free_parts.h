@@ -13,33 +13,15 @@ enum past { PAST_DONE, PAST_KEPT, PAST_DEFERRED };
  */
 enum past free_past(struct pool *pool, struct pool_block *block, CUcontext current,
                     CUresult *result);
-
-/* --- free_keep.c. All below: lock held. --- */
-
-/* Whether a live block must really be freed, captures and pressure aside. */
-bool free_must_give_up(struct pool *pool, const struct pool_block *block, CUcontext current);
-/* Whether another thread looks for memory that the driver could have of this block. */
-bool free_is_under_pressure(const struct pool_block *block);
-/* Whether a live block must really be freed now. */
-bool free_must_release(struct pool *pool, const struct pool_block *block, CUcontext current);
-/* A live block that the program frees, on the long way. */
-void free_count(struct pool *pool, struct pool_block *block);
-/* Defers the block: work may still use it. freed_in is fence_defer's, freed_by the block's. */
-void free_defer(struct pool *pool, struct pool_block *block, CUstream freed_in, uint32_t freed_by);
-/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
- * only a fence will tell; WAIT_NOW: the wait of its free has been made; WAIT_OWED: it is owed. Lock
- * held on entry and return, not in between. */
-void free_keep(struct pool *pool, struct pool_block *block, enum wait_choice wait);
-
-/* --- free_waited.c --- */
-
-/* Frees a live block past the pool. Lock held on entry, not on return. */
-CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current);
-/* A block whose free has waited, with that result. Lock held on entry, not on return. */
-CUresult free_end_wait(struct pool *pool, struct pool_block *block, CUresult result);
-/* The rest of the free of a WAITING block whose wait has ended with that result. Lock held on
- * entry, not on return. */
-CUresult free_waited_for(struct pool *pool, struct pool_block *block, CUresult result);
+/* Whether the driver refuses any free of this thread, whose current context the pool does not know:
+ * it may have been destroyed. The address may by then be that of another thread's block, which must
+ * be there for that thread's own free. Or the block is gone by now. Lock held on entry and return,
+ * not in between. */
+bool free_is_refused(struct pool *pool, struct pool_block *block, CUresult *result);
+/* The context's end was announced during the block's wait. If it lives on after all, the block is
+ * the driver's to free; if not, the driver says so. Of a region it frees all or nothing. Lock held
+ * on entry, not on return. */
+CUresult free_end_forgotten(struct pool *pool, struct pool_block *block);
 
 /* --- free_unknown.c --- */
 
@@ -50,6 +32,22 @@ CUresult free_no_live_block(struct pool *pool, enum pool_memory memory, CUdevice
 
 /* --- free.c --- */
 
+/* Whether a live block must really be freed now. Lock held. */
+bool free_must_release(struct pool *pool, const struct pool_block *block, CUcontext current);
+/* A live block that the program frees, on the long way. Lock held. */
+void free_count(struct pool *pool, struct pool_block *block);
+/* Defers the block: work may still use it. freed_in is fence_defer's, freed_by the block's. Lock
+ * held. */
+void free_defer(struct pool *pool, struct pool_block *block, CUstream freed_in, uint32_t freed_by);
+/* Keeps a block and gives up what is then too much. wait: WAIT_DEFERRED: work may still use it, and
+ * only a fence will tell; WAIT_NOW: the wait of its free has been made; WAIT_OWED: it is owed. Lock
+ * held on entry and return, not in between. */
+void free_keep(struct pool *pool, struct pool_block *block, enum wait_choice wait);
+/* Frees a live block past the pool. Lock held on entry, not on return. */
+CUresult free_past_pool(struct pool *pool, struct pool_block *block, CUcontext current);
+/* The rest of the free of a WAITING block whose wait has ended with that result. Lock held on
+ * entry, not on return. */
+CUresult free_waited_for(struct pool *pool, struct pool_block *block, CUresult result);
 /* Whether the driver permits this thread no free, given its context. In a host function it has none
  * that the driver tells of; natively a thread without one may free. Lock not needed. */
 bool free_is_not_permitted(struct pool *pool, enum pool_memory memory, CUcontext current);

@@ -137,3 +137,25 @@ enum past free_past(struct pool *pool, struct pool_block *block, CUcontext curre
     }
     return PAST_DONE;
 }
+
+bool free_is_refused(struct pool *pool, struct pool_block *block, CUresult *result) {
+    lock_check_held(LOCK_POOL);
+    CUdeviceptr pointer = block->pointer;
+    enum pool_memory memory = block->context->kind.memory;
+    pool_unlock(pool);
+    *result = source_release(pool, memory, POOL_NOWHERE);
+    pool_lock(pool);
+    return *result != CUDA_ERROR_INVALID_VALUE || ledger_find(pool, pointer) != block ||
+           block->state != BLOCK_LIVE;
+}
+
+CUresult free_end_forgotten(struct pool *pool, struct pool_block *block) {
+    lock_check_held(LOCK_POOL);
+    CUdeviceptr pointer = block->pointer;
+    enum pool_memory memory = block->context->kind.memory;
+    bool in_region = !block->context->over && block->context->keeper->cuts;
+    bool has_new_owner = ledger_find(pool, pointer) != NULL;
+    ledger_recycle(pool, block);
+    pool_unlock(pool);
+    return has_new_owner || in_region ? CUDA_SUCCESS : source_release(pool, memory, pointer);
+}

@@ -79,3 +79,8 @@ void headroom_put_off(struct device *device) {
     lock_check_held(LOCK_POOL);
     device->bounds.crowded = false;
 }
+
+bool headroom_is_there(const struct device *device, uint64_t idle, uint64_t grown) {
+    lock_check_held(LOCK_POOL);
+    return !idle || grown < device->bounds.until_asked;
+}
