@@ -17,6 +17,14 @@ def test_a_call_goes_through_no_more_files_and_lines_than_before():
     assert not over, f"files and lines that a call goes through, with their bars: {over}\n{told}"
 
 
+def test_the_cores_reading_list_is_as_short_as_it_says():
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    told = re.search(r"\*\*Reading list\.\*\* .*? at most ([\d,]+) lines(.+?)\n\n", page, re.DOTALL)
+    listed = re.findall(r"`(\w+/\w+\.c)`", told[2])
+    assert len(listed) == 8 and told[1] == "1,800"
+    assert sum(len((ROOT / "src" / file).read_text(encoding="utf-8").splitlines()) for file in listed) <= 1800
+
+
 def test_bad_arguments_are_answered_in_one_line():
     told = subprocess.run([ROOT / "scripts/count-path", "--file"], capture_output=True, text=True, check=False)
     assert told.returncode == 2
