@@ -56,7 +56,7 @@ CUresult check_free_host(struct check *check, void *memory);
 CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer);
 
 /* Whether the pointer lies in memory that the check has the driver allocate for itself: natively
- * nothing is there. Makes a call of the driver's if it does. */
+ * nothing is there. */
 bool check_owns(struct check *check, CUdeviceptr pointer);
 /* What the program may know of a pointer. UNKNOWN: it lies in nothing that is checked; IDLE: in a
  * zone, in freed memory, or in memory of the check's own. */

@@ -148,6 +148,6 @@ void context_end(struct check *check, struct check_context *context) {
         block_remove(check, block);
     }
     check_unlock(check);
-    own_forget(check, context->handle);
+    own_forget(check, context);
     gpu_forget(context);
 }

@@ -57,7 +57,7 @@ static void grow(struct check *check, struct check_context *context) {
     if (driver->mem_host_alloc(&memory, sizeof(struct pinned), CU_MEMHOSTALLOC_DEVICEMAP) !=
         CUDA_SUCCESS)
         return;
-    if (!own_note(check, context->handle, (CUdeviceptr)(uintptr_t)memory, sizeof(struct pinned)) ||
+    if (!own_note(check, context, (CUdeviceptr)(uintptr_t)memory, sizeof(struct pinned)) ||
         driver->mem_host_get_device_pointer(&device, memory, 0) != CUDA_SUCCESS)
         return;
     struct pinned *pinned = memory;

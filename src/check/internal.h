@@ -107,14 +107,13 @@ struct check_launch {
 };
 TAILQ_HEAD(launch_list, check_launch);
 
-/* Pinned memory that launches lie in. Guarded by the lock, and kept until the check knows that the
- * context has ended. By then the driver may have given the address away: the identity tells. */
+/* Pinned memory that a context's launches lie in. Guarded by the lock, and kept until the check
+ * knows that the context has ended. */
 struct check_own {
     LIST_ENTRY(check_own) link;
-    CUcontext context;
+    const struct check_context *context;
     CUdeviceptr address;
     size_t bytes;
-    unsigned long long identity; /* the driver's BUFFER_ID */
 };
 
 /* One context in which the program allocates. The record stays until check_destroy.
@@ -205,11 +204,11 @@ static inline bool block_is_unverified(const struct check_block *block) {
 
 /* own.c. All below: lock not held. */
 
-/* Notes that pinned memory of the current context, which is the one of that handle, is the check's
- * own. False: it cannot be used. */
-bool own_note(struct check *check, CUcontext handle, CUdeviceptr address, size_t bytes);
+/* Notes that pinned memory of the context is the check's own. False without host memory. */
+bool own_note(struct check *check, struct check_context *context, CUdeviceptr address,
+              size_t bytes);
 /* Forgets what the driver has freed with the context, or (NULL) everything. */
-void own_forget(struct check *check, CUcontext handle);
+void own_forget(struct check *check, const struct check_context *context);
 
 /* contexts.c. All below: lock not held. */
 

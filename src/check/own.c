@@ -7,30 +7,26 @@
 
 #include <stdlib.h>
 
-bool own_note(struct check *check, CUcontext handle, CUdeviceptr address, size_t bytes) {
+bool own_note(struct check *check, struct check_context *context, CUdeviceptr address,
+              size_t bytes) {
     lock_check_none();
     struct check_own *own = calloc(1, sizeof *own);
     if (!own)
         return false;
-    *own = (struct check_own){.context = handle, .address = address, .bytes = bytes};
-    if (check->driver->pointer_get_attribute(&own->identity, CU_POINTER_ATTRIBUTE_BUFFER_ID,
-                                             address) != CUDA_SUCCESS) {
-        free(own); /* another thread has freed the address once more by now */
-        return false;
-    }
+    *own = (struct check_own){.context = context, .address = address, .bytes = bytes};
     check_lock(check);
     LIST_INSERT_HEAD(&check->own, own, link);
     check_unlock(check);
     return true;
 }
 
-void own_forget(struct check *check, CUcontext handle) {
+void own_forget(struct check *check, const struct check_context *context) {
     lock_check_none();
     struct check_own *own, *next;
     check_lock(check);
     for (own = LIST_FIRST(&check->own); own; own = next) {
         next = LIST_NEXT(own, link);
-        if (handle && own->context != handle)
+        if (context && own->context != context)
             continue;
         LIST_REMOVE(own, link);
         free(own);
@@ -48,18 +44,12 @@ static const struct check_own *find(const struct check *check, CUdeviceptr addre
     return NULL;
 }
 
-/* Where the driver cannot tell, as in a context that is lost, it refuses the program's call as
- * well. */
+/* While its context ends the memory may be gone already, and the address the program's: then
+ * nothing of the check's uses it (closing.c). */
 bool check_owns(struct check *check, CUdeviceptr pointer) {
-    unsigned long long noted = 0, now = 0;
     check_lock(check);
     const struct check_own *own = find(check, pointer);
-    if (own)
-        noted = own->identity;
+    bool owns = own && !own->context->shut;
     check_unlock(check);
-    if (!own)
-        return false;
-    CUresult result =
-        check->driver->pointer_get_attribute(&now, CU_POINTER_ATTRIBUTE_BUFFER_ID, pointer);
-    return result == CUDA_SUCCESS ? now == noted : result != CUDA_ERROR_INVALID_VALUE;
+    return owns;
 }
