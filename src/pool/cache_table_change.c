@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIRST_BINS = 64, MOST_BINS = 4096 };
+enum { MOST_BINS = 4096, FIRST_BINS = 64 };
 
 static _Alignas(2 * sizeof(struct cache_bin)) struct cache_bin no_bins[2];
 const struct cache_table cache_table_empty = {.bins = no_bins, .mask = sizeof *no_bins, .count = 2};
