@@ -1,6 +1,6 @@
 /* What an error of the driver's means for later calls: in a context that is lost, and once the
  * driver has shut down, nothing is pooled any more. */
-#include "pool/internal.h"
+#include "pool/context_owners.h"
 
 enum { AT_ONCE = 64 };
 
@@ -110,9 +110,13 @@ static bool is_worth_it(struct pool *pool) {
     return !(vain & (vain - 1)) || vain % SELDOM == 0;
 }
 
-static bool is_known_as_lost(struct pool *pool, CUcontext handle) {
+/* *handle becomes the context whose memory is used there, as far as that is known: a green
+ * context's is its primary one's, and is lost with it. */
+static bool is_known_as_lost(struct pool *pool, CUcontext *handle) {
     pool_lock(pool);
-    bool lost = context_is_lost(pool, handle);
+    CUcontext owner = context_owner(pool, *handle);
+    *handle = owner ? owner : *handle;
+    bool lost = context_is_lost(pool, *handle);
     pool_unlock(pool);
     return lost;
 }
@@ -127,7 +131,7 @@ void pool_note_error(struct pool *pool, CUresult error) {
     if (!may_lose_context(error))
         return;
     pool->driver->ctx_get_current(&current);
-    if (is_known_as_lost(pool, current) || look_at(pool, current))
+    if (is_known_as_lost(pool, &current) || look_at(pool, current))
         return;
     if (error != CUDA_ERROR_CONTEXT_IS_DESTROYED && is_worth_it(pool))
         look_at_all(pool);

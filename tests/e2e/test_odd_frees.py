@@ -11,6 +11,7 @@ EXPECTED = {
     "beside_a_lost_context": "cuCtxSynchronize(): 700\ncuMemFree_v2(healthy): 700\nit holds 7\ncuMemFree_v2(block): 700\ncuMemFree_v2(healthy): 0\n",
     "after_a_loss_told_elsewhere": "cuEventQuery(event): 700\ncuMemAlloc_v2(&block, BYTES): 700\ncuMemFree_v2(of_lost): 700\n"
                                    "cuMemFree_v2(healthy): 0\ncuMemFree_v2(healthy): 1\n0 addresses twice, 0 refused\n",
+    "below_a_green_context": "cuStreamSynchronize(stream): 700\ncuMemAlloc_v2(&block, BYTES): 700\n",
     "after_a_destroyed_context": "cuCtxSynchronize(): 709\ncuMemFree_v2(block): 0\ncuMemFree_v2(its): 0\n0 addresses twice, 0 refused\n",
     "without_a_context": "cuMemFree_v2(block): 201\nit holds 7\ncuMemFree_v2(block): 0\n",
 }

@@ -152,16 +152,16 @@ static void beside_unrelated_work(void) {
     printf("the free has %s\n", given_up ? "waited for that work" : "not waited");
 }
 
-static void launch_fault(void) {
+static void launch_fault(CUstream stream) {
     CUmodule module;
     CUfunction fault;
     CHECK(cuModuleLoadData(&module, sample_kernels_ptx));
     CHECK(cuModuleGetFunction(&fault, module, "fault"));
-    CHECK(cuLaunchKernel(fault, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    CHECK(cuLaunchKernel(fault, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
 }
 
 static void lose_current_context(void) {
-    launch_fault();
+    launch_fault(NULL);
     TELL(cuCtxSynchronize());
 }
 
@@ -204,7 +204,7 @@ static void after_a_loss_told_elsewhere(void) {
     CUdeviceptr of_lost = allocate();
     CHECK(cuMemFree_v2(allocate()));
     CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
-    launch_fault();
+    launch_fault(NULL);
     CHECK(cuCtxSetCurrent(NULL));
     while (cuEventQuery(event) == CUDA_SUCCESS) /* nothing is recorded, but nothing is lost yet */
         nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
@@ -216,6 +216,32 @@ static void after_a_loss_told_elsewhere(void) {
     TELL(cuMemFree_v2(healthy));
     TELL(cuMemFree_v2(healthy));
     allocate_and_compare();
+}
+
+/* Calls have told of another context's loss again and again. Then the one is lost in which a green
+ * context works: no block that is idle there serves any more. */
+static void below_a_green_context(void) {
+    CUcontext other;
+    CUgreenCtx green;
+    CUevent event;
+    CUstream stream;
+    CUdeviceptr block = 0;
+    enter_primary();
+    CHECK(cuCtxCreate_v2(&other, 0, 0));
+    allocate();
+    CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT));
+    launch_fault(NULL);
+    while (cuEventQuery(event) == CUDA_SUCCESS) /* nothing is recorded, but nothing is lost yet */
+        nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+    CHECK(cuCtxSetCurrent(make_green(&green)));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    allocate();
+    CHECK(cuMemFree_v2(allocate()));
+    for (int i = 0; i < 5; i++)
+        REQUIRE(cuEventQuery(event) == CUDA_ERROR_ILLEGAL_ADDRESS);
+    launch_fault(stream);
+    TELL(cuStreamSynchronize(stream));
+    TELL(cuMemAlloc_v2(&block, BYTES));
 }
 
 /* A call in it is refused, which says nothing of the primary context. */
@@ -254,6 +280,7 @@ static const struct {
     {"beside_unrelated_work", beside_unrelated_work},
     {"beside_a_lost_context", beside_a_lost_context},
     {"after_a_loss_told_elsewhere", after_a_loss_told_elsewhere},
+    {"below_a_green_context", below_a_green_context},
     {"after_a_destroyed_context", after_a_destroyed_context},
     {"without_a_context", without_a_context},
 };
