@@ -256,7 +256,8 @@ bool pool_reaches(struct pool *pool, CUstream stream, const CUdeviceptr *pointer
     return crosses;
 }
 
-void pool_crossed(struct pool *pool, CUstream stream) {
+/* Kept out of the way of calls behind which nothing has crossed. */
+__attribute__((noinline)) void pool_crossed(struct pool *pool, CUstream stream) {
     if (pool_stream_is_captured(pool, stream)) /* so nothing has been submitted */
         return;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
