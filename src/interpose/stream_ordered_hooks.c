@@ -107,6 +107,9 @@ ALLOC_FROM_POOL_HOOK(cuMemAllocFromPoolAsync_ptsz, CU_STREAM_PER_THREAD)
  * any memory that is no graph's. */
 static CUresult free_suballocation(struct pool *pool, real_cuMemFreeAsync_function *real,
                                    CUdeviceptr pointer, CUstream stream, CUstream meant) {
+    CUresult refusal = pool_stream_refuses(pool, meant);
+    if (refusal != CUDA_SUCCESS)
+        return refusal;
     return pool_stream_is_captured(pool, meant) ? real(pointer, stream)
                                                 : pool_free_suballocation(pool, pointer);
 }

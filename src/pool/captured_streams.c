@@ -261,6 +261,27 @@ bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
            (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
+/* The driver is to refuse a call that changes nothing if a capture has ended meanwhile. Lock not
+ * held. */
+static CUresult ask_for_refusal(struct pool *pool, CUstream stream) {
+    lock_check_none();
+    CUcontext handle;
+    context_current(pool, &handle);
+    pool_lock(pool);
+    const struct context *context = context_find(pool, handle);
+    CUevent event = context ? context->event : NULL;
+    pool_unlock(pool);
+    return event ? pool->driver->event_record(event, stream) : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
+CUresult pool_stream_refuses(struct pool *pool, CUstream stream) {
+    CUstreamCaptureStatus status;
+    bool refuses =
+        atomic_load(&pool->captures) && pool->driver->stream_is_capturing &&
+        pool->driver->stream_is_capturing(stream, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    return refuses ? ask_for_refusal(pool, stream) : CUDA_SUCCESS;
+}
+
 /* A stream that was drawn into another one's capture leaves it, which goes on. One that is captured
  * and not named may have been drawn in as well: to take its end for that of a capture could open
  * the gate while another one goes on. */

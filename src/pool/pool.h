@@ -470,6 +470,9 @@ bool pool_gate_enter(struct pool *pool);
 void pool_gate_leave(struct pool *pool);
 bool pool_stream_is_captured(struct pool *pool,
                              CUstream stream); /* work there would be part of it */
+/* What a call is answered that the driver does not get, and that uses the stream: an error if that
+ * is the legacy one, beside a blocking one that is captured. That ends the capture. */
+CUresult pool_stream_refuses(struct pool *pool, CUstream stream);
 
 /* In a forked child's handler: the pool and its blocks are the parent's. Whoever it was forked
  * from, in whatever they were, the child makes a pool of its own, with these settings, and leaves

@@ -1,5 +1,6 @@
 /* While a stream is being captured, cuMemFreeAsync frees a block in another stream. Natively that
- * neither fails nor disturbs the capture or the block beside it. */
+ * neither fails nor disturbs the capture or the block beside it. In the legacy stream, beside a
+ * blocking one that is captured, it is refused and ends the capture. */
 #include "driver/cuda_api.h"
 #include "program.h"
 
@@ -11,9 +12,9 @@ enum { SIZE = 1 << 16 };
 
 int main(int argc, char **argv) {
     CUcontext context;
-    CUstream captured, other;
+    CUstream captured, other, blocking;
     CUgraph graph;
-    CUdeviceptr block, beside, again;
+    CUdeviceptr block, beside, again, kept;
     unsigned char bytes[SIZE];
     CUstreamCaptureMode mode = argc > 1 && strcmp(argv[1], "relaxed") == 0
                                    ? CU_STREAM_CAPTURE_MODE_RELAXED
@@ -34,6 +35,14 @@ int main(int argc, char **argv) {
     TELL(cuStreamEndCapture(captured, &graph));
     TELL(cuMemFreeAsync(block, other));
     TELL(cuStreamSynchronize(other));
+    TELL(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    TELL(cuMemAlloc_v2(&kept, SIZE));
+    TELL(cuStreamBeginCapture_v2(blocking, mode));
+    TELL(cuMemFreeAsync(kept, NULL));
+    TELL(cuStreamEndCapture(blocking, &graph));
+    TELL(cuMemFreeAsync(kept, NULL));
+    TELL(cuMemFreeAsync(kept, NULL));
+    TELL(cuStreamSynchronize(NULL));
     TELL(cuMemcpyDtoH_v2(bytes, beside, SIZE));
     printf("%d %d\n", bytes[0], bytes[SIZE - 1]);
     TELL(cuMemAlloc_v2(&again, SIZE));
