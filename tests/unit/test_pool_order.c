@@ -526,7 +526,7 @@ static volatile sig_atomic_t deferred;
 
 static void defer_in_the_midst(int number) {
     (void)number;
-    order_defers();
+    order_defers(); // NOLINT(bugprone-signal-handler): one atomic operation
     deferred++;
 }
 
