@@ -201,15 +201,13 @@ CUresult check_malloc_pitch(struct check *check, CUdeviceptr *pointer, size_t *p
 
 /* --- frees --- */
 
-CUresult check_free_host(struct check *check, void *memory) {
-    bool own = memory && check_owns(check, (CUdeviceptr)(uintptr_t)memory);
-    return pool_free_host(check->pool, own ? (void *)(uintptr_t)POOL_NOWHERE : memory);
+CUdeviceptr check_as_freed(struct check *check, CUdeviceptr pointer) {
+    return check_owns(check, pointer) ? POOL_NOWHERE : pointer;
 }
 
-/* A free of what lies in no block. */
-static CUresult free_elsewhere(struct check *check, CUdeviceptr pointer) {
-    bool own = pointer && check_owns(check, pointer);
-    return pool_free(check->pool, own ? POOL_NOWHERE : pointer);
+CUresult check_free_host(struct check *check, void *memory) {
+    CUdeviceptr freed = check_as_freed(check, (CUdeviceptr)(uintptr_t)memory);
+    return pool_free_host(check->pool, (void *)(uintptr_t)freed);
 }
 
 /* Answers a free of what is not, or no longer, checked. A pointer into a block's memory begins no
@@ -222,8 +220,8 @@ static CUresult free_unchecked(struct check *check, CUdeviceptr pointer,
     if (block)
         copy = *block;
     check_unlock(check);
-    CUresult result =
-        block ? check->driver->mem_free(copy.base + 1) : free_elsewhere(check, pointer);
+    CUresult result = block ? check->driver->mem_free(copy.base + 1)
+                            : pool_free(check->pool, check_as_freed(check, pointer));
     if (result == CUDA_ERROR_INVALID_VALUE && pointer)
         report_free(check, block ? &copy : NULL, pointer, at);
     return result;

@@ -55,9 +55,9 @@ CUresult check_free_host(struct check *check, void *memory);
  * pointer that pool and driver know; 0: there is no such block. */
 CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer);
 
-/* Whether the pointer lies in memory that the check has the driver allocate for itself: natively
- * nothing is there. */
-bool check_owns(struct check *check, CUdeviceptr pointer);
+/* What is to be freed for a program that frees what lies in nothing that is checked: the pointer,
+ * or POOL_NOWHERE if it lies in memory of the check's own, where natively nothing is. */
+CUdeviceptr check_as_freed(struct check *check, CUdeviceptr pointer);
 /* What the program may know of a pointer. UNKNOWN: it lies in nothing that is checked; IDLE: in a
  * zone, in freed memory, or in memory of the check's own. */
 enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUdeviceptr *base,

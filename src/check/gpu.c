@@ -73,10 +73,9 @@ static void grow(struct check *check, struct check_context *context) {
 
 static bool has_entries(const struct driver *driver) {
     return driver->module_load_data && driver->module_get_function && driver->launch_kernel &&
-           driver->mem_host_alloc && driver->mem_host_get_device_pointer &&
-           driver->pointer_get_attribute && driver->stream_create && driver->stream_wait_event &&
-           driver->stream_synchronize && driver->event_create && driver->event_record &&
-           driver->event_query && driver->memcpy_htod_async;
+           driver->mem_host_alloc && driver->mem_host_get_device_pointer && driver->stream_create &&
+           driver->stream_wait_event && driver->stream_synchronize && driver->event_create &&
+           driver->event_record && driver->event_query && driver->memcpy_htod_async;
 }
 
 /* Opens the stream that fills zones. It goes before the program's work: it has the highest priority

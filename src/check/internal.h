@@ -207,6 +207,8 @@ static inline bool block_is_unverified(const struct check_block *block) {
 /* Notes that pinned memory of the context is the check's own. False without host memory. */
 bool own_note(struct check *check, struct check_context *context, CUdeviceptr address,
               size_t bytes);
+/* Whether the pointer lies there. */
+bool check_owns(struct check *check, CUdeviceptr pointer);
 /* Forgets what the driver has freed with the context, or (NULL) everything. */
 void own_forget(struct check *check, const struct check_context *context);
 

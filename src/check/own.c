@@ -47,6 +47,7 @@ static const struct check_own *find(const struct check *check, CUdeviceptr addre
 /* While its context ends the memory may be gone already, and the address the program's: then
  * nothing of the check's uses it (closing.c). */
 bool check_owns(struct check *check, CUdeviceptr pointer) {
+    lock_check_none();
     check_lock(check);
     const struct check_own *own = find(check, pointer);
     bool owns = own && !own->context->shut;

@@ -149,9 +149,10 @@ static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant
     CUdeviceptr base;
     size_t bytes;
     struct check *check = state_check();
-    if (check && check_owns(check, *pointer))
-        *pointer = POOL_NOWHERE;
-    if (!check || check_find(check, *pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
+    if (!check)
+        return false;
+    *pointer = check_as_freed(check, *pointer);
+    if (check_find(check, *pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
         return false;
     if (pool_is_capturing(pool)) {
         *pointer = check_disown(check, *pointer);

@@ -1,5 +1,5 @@
 /* The steps that all files of caches take: finding and listing bins, taking and keeping blocks,
- * counting. What hits and frees take as well is in place there. */
+ * counting. Hits and frees take them, too. */
 #include "pool/cache_parts.h"
 
 #include "base/placed.h"
@@ -161,7 +161,12 @@ PLACED void cache_count(struct cache *cache, enum stats_sum sum, uint64_t more) 
     stats_grow(&cache->shard->sums[sum], more);
 }
 
-PLACED void cache_count_growth(struct cache *cache, size_t bytes, size_t size) {
+PLACED void cache_count_growth(struct cache *cache, struct stats_site *site, size_t bytes,
+                               size_t size) {
+    stats_grow(&site->allocated_bytes, bytes);
+    stats_grow(&site->live_blocks, 1);
+    stats_grow(&site->live_bytes, size);
+    stats_raise(&site->peak_live_bytes, &site->live_bytes);
     cache_count(cache, SUM_in_use, bytes);
     cache_count(cache, SUM_live, size);
     if ((int64_t)cache->sums[SUM_in_use] > (int64_t)cache->peak_in_use)
@@ -179,14 +184,9 @@ PLACED void cache_make_live(struct pool_block *block, size_t bytes) {
 
 PLACED void cache_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes,
                             size_t size) {
-    struct stats_site *site = bin->stats;
-    stats_grow(&site->hits, 1);
-    stats_grow(&site->allocated_bytes, bytes);
-    stats_grow(&site->live_blocks, 1);
-    stats_grow(&site->live_bytes, size);
-    stats_raise(&site->peak_live_bytes, &site->live_bytes);
+    stats_grow(&bin->stats->hits, 1);
     cache_count(cache, SUM_hits, 1);
-    cache_count_growth(cache, bytes, size);
+    cache_count_growth(cache, bin->stats, bytes, size);
 }
 
 PLACED bool cache_claim(struct pool_block *block) {

@@ -153,8 +153,9 @@ static CUresult past_pool_late(struct pool *pool, struct pool_block *block) {
     return result;
 }
 
-/* Whether that thread may have the block although its free has waited: the driver's free would wait
- * once more, for later work. Lock held on entry and return, not in between. */
+/* Whether a thread that looks for memory may have the block although its free has waited: the
+ * driver's free would wait once more, for later work. Lock held on entry and return, not in
+ * between. */
 static bool may_relieve(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     struct context *context = block->context;

@@ -94,15 +94,11 @@ static void count_fresh(struct cache *cache, struct stats_site *site, size_t byt
     if (!cache->nothing_idle)
         cache_note_taken(cache); /* before what is held grows */
     stats_grow(&site->misses, 1);
-    stats_grow(&site->allocated_bytes, bytes);
     stats_grow(&site->held_blocks, 1);
     stats_grow(&site->held_bytes, size);
-    stats_grow(&site->live_blocks, 1);
-    stats_grow(&site->live_bytes, size);
-    stats_raise(&site->peak_live_bytes, &site->live_bytes);
     cache_count(cache, SUM_fresh, 1);
     cache_count(cache, SUM_held, size);
-    cache_count_growth(cache, bytes, size);
+    cache_count_growth(cache, site, bytes, size);
 }
 
 /* Asks the driver for a request of the site, with a spare record. Not inlined, so that what a look
