@@ -140,7 +140,7 @@ struct cache_bin *cache_find_bin_for(struct cache *cache, struct pool_block *blo
 
 /* So much more of what the cache counts, and its shard as well. */
 void cache_count(struct cache *cache, enum stats_sum sum, uint64_t more);
-/* And of what the site has live: a block of that size, for a request of that many bytes. */
+/* Counts a live block of that size, for a request of that many bytes, in cache and site. */
 void cache_count_growth(struct cache *cache, struct stats_site *site, size_t bytes, size_t size);
 /* Counts a block of that size that goes live for a request of that many bytes. */
 void cache_count_hit(struct cache *cache, const struct cache_bin *bin, size_t bytes, size_t size);

@@ -261,23 +261,21 @@ bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
            (result == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-/* The driver is to refuse a call that changes nothing if a capture has ended meanwhile. Lock not
- * held. */
+/* The driver is to refuse a use of the stream, and to end the capture. It waits if that has just
+ * ended, as the program's call would. In relaxed mode nothing else is a reason to refuse. */
 static CUresult ask_for_refusal(struct pool *pool, CUstream stream) {
-    lock_check_none();
-    CUcontext handle;
-    context_current(pool, &handle);
-    pool_lock(pool);
-    const struct context *context = context_find(pool, handle);
-    CUevent event = context ? context->event : NULL;
-    pool_unlock(pool);
-    return event ? pool->driver->event_record(event, stream) : CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    gate_exchange_capture_mode(pool, &mode);
+    CUresult result = pool->driver->stream_synchronize(stream);
+    gate_exchange_capture_mode(pool, &mode);
+    return result;
 }
 
 CUresult pool_stream_refuses(struct pool *pool, CUstream stream) {
     CUstreamCaptureStatus status;
     bool refuses =
         atomic_load(&pool->captures) && pool->driver->stream_is_capturing &&
+        pool->driver->stream_synchronize &&
         pool->driver->stream_is_capturing(stream, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
     return refuses ? ask_for_refusal(pool, stream) : CUDA_SUCCESS;
 }

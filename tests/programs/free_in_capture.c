@@ -11,7 +11,7 @@ enum { SIZE = 1 << 16 };
 #define TELL(call) printf("%s: %d\n", #call, (int)(call))
 
 int main(int argc, char **argv) {
-    CUcontext context;
+    CUcontext context, empty;
     CUstream captured, other, blocking;
     CUgraph graph;
     CUdeviceptr block, beside, again, kept;
@@ -40,6 +40,12 @@ int main(int argc, char **argv) {
     TELL(cuStreamBeginCapture_v2(blocking, mode));
     TELL(cuMemFreeAsync(kept, NULL));
     TELL(cuStreamEndCapture(blocking, &graph));
+    TELL(cuCtxCreate_v2(&empty, 0, 0)); /* nothing is allocated there */
+    TELL(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
+    TELL(cuStreamBeginCapture_v2(blocking, mode));
+    TELL(cuMemFreeAsync(kept, NULL));
+    TELL(cuStreamEndCapture(blocking, &graph));
+    TELL(cuCtxSetCurrent(context));
     TELL(cuMemFreeAsync(kept, NULL));
     TELL(cuMemFreeAsync(kept, NULL));
     TELL(cuStreamSynchronize(NULL));
