@@ -56,6 +56,14 @@ void block_add(struct check *check, struct check_block *block) {
         TAILQ_INSERT_TAIL(&block->context->bare, block, in_list);
 }
 
+void block_take_back(struct check *check, struct check_block *block) {
+    lock_check_held(LOCK_CHECK);
+    if (block->context->ended)
+        return;
+    block_add(check, block);
+    block_set_state(check, block, CHECK_DETACHED);
+}
+
 static void count_quarantined(struct check *check, struct check_context *context, uint64_t change) {
     context->quarantined += change;
     check->quarantined += change;

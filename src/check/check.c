@@ -297,10 +297,8 @@ static CUresult free_at_once(struct check *check, struct check_block *block) {
         return CUDA_SUCCESS;
     CUresult result = pool_free(check->pool, base);
     check_lock(check);
-    if (known && result != CUDA_SUCCESS) {
-        block_add(check, block);
-        block_set_state(check, block, CHECK_DETACHED);
-    }
+    if (known && result != CUDA_SUCCESS)
+        block_take_back(check, block);
     block_let_go(block);
     check_unlock(check);
     return result;

@@ -17,6 +17,7 @@
 #include "pool/pool.h"
 
 struct check;
+struct check_block;
 
 struct check_config {
     /* What users may set: the fields that options.def names, and says what they mean. */
@@ -51,9 +52,13 @@ CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_
 /* cuMemFreeHost. Nothing is reported of it. */
 CUresult check_free_host(struct check *check, void *memory);
 
-/* Takes the live block at `pointer` out of the check, as a capture is about to free it. Returns the
- * pointer that pool and driver know; 0: there is no such block. */
-CUdeviceptr check_disown(struct check *check, CUdeviceptr pointer);
+/* Takes the live block at *pointer out of the check, as a free beside a capture is about to be left
+ * to the pool or the driver: once they have the memory, other threads may be given it. *pointer
+ * becomes the one that they know; POOL_NOWHERE: there is no such block. Returns a token for
+ * check_disowned, NULL where there is no block. */
+struct check_block *check_disown(struct check *check, CUdeviceptr *pointer);
+/* That free has had this result. If it has failed, the block is the program's still, unchecked. */
+void check_disowned(struct check *check, struct check_block *block, CUresult result);
 
 /* What is to be freed for a program that frees what lies in nothing that is checked: the pointer,
  * or POOL_NOWHERE if it lies in memory of the check's own, where natively nothing is. */

@@ -183,6 +183,9 @@ struct check_block *block_at(struct check *check, CUdeviceptr user);
 struct check_block *block_from(struct check *check, CUdeviceptr base);
 /* Adds a LIVE block, whose other members are set. DETACHED ones that it overlaps are gone. */
 void block_add(struct check *check, struct check_block *block);
+/* The free of a GONE block, held by its thread, has failed: it is the program's still, and
+ * DETACHED; but one that has gone with its context stays GONE. */
+void block_take_back(struct check *check, struct check_block *block);
 /* Takes the block out of the tree and of the list that it is in: it is GONE, and the record with it
  * if it may go. */
 void block_remove(struct check *check, struct check_block *block);

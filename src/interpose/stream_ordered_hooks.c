@@ -141,11 +141,13 @@ struct place {
     uintptr_t return_address, frame;
 };
 
-/* A stream-ordered free of what is checked: it waits, as a cuMemFree does. In a capture the block
- * is checked no more, and *pointer becomes what the pool knows. Where it lies in memory of the
- * check's own it becomes POOL_NOWHERE. Returns whether *result is the answer. */
+/* A stream-ordered free of what is checked waits, as a cuMemFree does. Returns whether that was
+ * made, and *result is the answer. Beside a capture the block is checked no more, and for pool or
+ * driver to free: *disowned is to be given to check_disowned with what they answer, and *pointer
+ * becomes what they know, as where it lies in memory of the check's own. */
 static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant,
-                         const struct place *place, CUresult *result) {
+                         const struct place *place, struct check_block **disowned,
+                         CUresult *result) {
     CUdeviceptr base;
     size_t bytes;
     struct check *check = state_check();
@@ -155,9 +157,8 @@ static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant
     if (check_find(check, *pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
         return false;
     if (pool_is_capturing(pool)) {
-        *pointer = check_disown(check, *pointer);
-        *result = CUDA_ERROR_INVALID_VALUE;
-        return !*pointer;
+        *disowned = check_disown(check, pointer);
+        return false;
     }
     struct call_site at;
     find_site(&at, place->return_address, place->frame);
@@ -169,11 +170,12 @@ static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant
 static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer, CUstream stream,
                            CUstream null_stream, const struct place *place) {
     CUresult result;
+    struct check_block *disowned = NULL;
     struct pool *pool = state_begin_call();
     if (!pool)
         return real(pointer, stream);
     CUstream meant = stream ? stream : null_stream;
-    if (free_checked(pool, &pointer, meant, place, &result))
+    if (free_checked(pool, &pointer, meant, place, &disowned, &result))
         return state_end_call_with(pool, result);
     pool_pay(pool, "cuMemFreeAsync");
     stats_add(STATS_async_frees, pointer != 0);
@@ -183,6 +185,7 @@ static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr point
         result = free_by_driver(pool, real, pointer, stream, meant);
     else if (result == CUDA_ERROR_INVALID_VALUE)
         result = real(POOL_NOWHERE, stream);
+    check_disowned(state_check(), disowned, result);
     record_freed(result, number, pointer);
     return state_end_call_with(pool, result);
 }

@@ -10,6 +10,31 @@ enum { SIZE = 1 << 16 };
 
 #define TELL(call) printf("%s: %d\n", #call, (int)(call))
 
+/* What is freed beside a capture in a non-blocking stream the driver may give to anyone. */
+static void give_again(CUstream captured, CUstreamCaptureMode mode) {
+    enum { FREED = 16, GIVEN = 64, MIB = 1 << 20 };
+    CUdeviceptr freed[FREED], given[GIVEN], base;
+    CUgraph graph;
+    int errors = 0;
+    size_t bytes;
+    for (int i = 0; i < FREED; i++)
+        errors += cuMemAlloc_v2(&freed[i], MIB) != CUDA_SUCCESS;
+    TELL(cuStreamBeginCapture_v2(captured, mode));
+    for (int i = 0; i < FREED; i++)
+        errors += cuMemFreeAsync(freed[i], NULL) != CUDA_SUCCESS;
+    TELL(cuMemFreeAsync(freed[0], NULL));
+    TELL(cuStreamEndCapture(captured, &graph));
+    TELL(cuStreamSynchronize(NULL));
+    for (int i = 0; i < GIVEN; i++)
+        errors += cuMemAllocAsync(&given[i], MIB, NULL) != CUDA_SUCCESS;
+    for (int i = 0; i < GIVEN; i++) {
+        errors += cuMemGetAddressRange_v2(&base, &bytes, given[i]) != CUDA_SUCCESS ||
+                  base != given[i] || bytes != MIB;
+        errors += cuMemFreeAsync(given[i], NULL) != CUDA_SUCCESS;
+    }
+    printf("errors of memory that is given again: %d\n", errors);
+}
+
 int main(int argc, char **argv) {
     CUcontext context, empty;
     CUstream captured, other, blocking;
@@ -35,6 +60,7 @@ int main(int argc, char **argv) {
     TELL(cuStreamEndCapture(captured, &graph));
     TELL(cuMemFreeAsync(block, other));
     TELL(cuStreamSynchronize(other));
+    give_again(captured, mode);
     TELL(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     TELL(cuMemAlloc_v2(&kept, SIZE));
     TELL(cuStreamBeginCapture_v2(blocking, mode));
