@@ -136,7 +136,8 @@ static CUresult free_natively(struct giving *giving, const struct pool_block *bl
 
 /* Removes the records before the driver frees: another thread may be given an address at once. A
  * block that the driver refuses to free (a capture forbids it, say), or that may not be freed now,
- * comes back as idle. */
+ * comes back as idle. One that the driver does not know is gone: the program has freed it for a
+ * second time, while its record was out. */
 size_t release_list_give_back(struct pool *pool, struct release_list *releases) {
     lock_check_held(LOCK_POOL);
     size_t released = 0;
@@ -166,7 +167,8 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
         bool by_source = context->source->surrender != NULL;
         CUresult result =
             by_source ? context->source->surrender(pool, block) : free_natively(&giving, block);
-        block->refused = result != CUDA_SUCCESS;
+        bool gone = result == CUDA_ERROR_INVALID_VALUE && !by_source;
+        block->refused = result != CUDA_SUCCESS && !gone;
         pool_note_error(pool, result);
         if (result == CUDA_SUCCESS) {
             giving.quiet = giving.waits == RELEASE_MAY_WAIT ? context : NULL; /* has waited */

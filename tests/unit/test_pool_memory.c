@@ -552,6 +552,24 @@ static void a_refused_release_keeps_the_block(void **state) {
     assert_int_equal(alloc(8 * MIB), idle);
 }
 
+static void free_while_it_goes_back(CUdeviceptr pointer) {
+    fake.on_free = NULL;
+    pool_free(pool, pointer);
+}
+
+static void what_a_second_free_has_given_the_driver_is_not_handed_out(void **state) {
+    (void)state;
+    stop(NULL);
+    start_with(&pool_defaults, 10 * MIB);
+    CUdeviceptr idle = alloc(8 * MIB);
+    release(idle);
+    fake.on_free = free_while_it_goes_back;
+    CUdeviceptr larger = alloc(9 * MIB);
+    assert_null(fake.on_free);
+    release(larger);
+    alloc(8 * MIB); /* which sees that the driver knows it */
+}
+
 static CUresult tell_nothing_free(size_t *free_bytes, size_t *total_bytes) {
     *free_bytes = 0;
     *total_bytes = fake.capacity;
@@ -611,6 +629,7 @@ int main(void) {
         TEST(during_a_capture_the_pool_only_forwards),
         TEST(during_a_capture_out_of_memory_still_releases),
         TEST(a_refused_release_keeps_the_block),
+        TEST(what_a_second_free_has_given_the_driver_is_not_handed_out),
         TEST(small_idle_blocks_count_as_free_once_their_page_has_no_live_one),
         TEST(other_calls_that_run_out_have_idle_memory_released),
         TEST(other_calls_that_run_out_are_made_once_more_where_memory_was_given_back),
