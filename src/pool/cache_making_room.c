@@ -119,11 +119,11 @@ static void take_out(struct pool *pool, struct cache *cache, const struct plan *
 static CUresult give(struct pool *pool, struct pool_block *block) {
     lock_check_none();
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     CUresult result = call_timer_rests(STATS_CALL_FREE)
                           ? source_release(pool, POOL_DEVICE, block->pointer)
                           : release_timed(pool, block);
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     block->refused = result != CUDA_SUCCESS;
     if (result == CUDA_SUCCESS)
         stats_add(STATS_driver_frees, 1);

@@ -4,7 +4,7 @@
 /* In relaxed mode a free neither fails nor invalidates a capture, whichever thread makes that one
  * [cuda.h, cuThreadExchangeStreamCaptureMode]: the allocation for which idle memory is released may
  * be one that captures do not prohibit. */
-CUresult gate_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode) {
+CUresult capture_mode_exchange(struct pool *pool, CUstreamCaptureMode *mode) {
     return pool->driver->thread_exchange_capture_mode
                ? pool->driver->thread_exchange_capture_mode(mode)
                : CUDA_SUCCESS;

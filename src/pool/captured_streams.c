@@ -265,9 +265,9 @@ bool pool_stream_is_captured(struct pool *pool, CUstream stream) {
  * ended, as the program's call would. In relaxed mode nothing else is a reason to refuse. */
 static CUresult ask_for_refusal(struct pool *pool, CUstream stream) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     CUresult result = pool->driver->stream_synchronize(stream);
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     return result;
 }
 

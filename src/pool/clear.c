@@ -45,9 +45,9 @@ bool clear_memory(struct pool *pool, struct context *context, CUdeviceptr pointe
     pool_gate_leave(pool);
     if (fence) {
         CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-        gate_exchange_capture_mode(pool, &mode);
+        capture_mode_exchange(pool, &mode);
         result = order_fence_wait(&pool->order, fence);
-        gate_exchange_capture_mode(pool, &mode);
+        capture_mode_exchange(pool, &mode);
     }
     pool_note_error(pool, result);
     return true;

@@ -44,8 +44,8 @@ static void lose_context(struct pool *pool, CUcontext handle) {
 
 /* Beside errors the exchange may fail, too: that must not leave the thread in another mode. */
 static void exchange_mode(struct pool *pool, CUstreamCaptureMode *mode) {
-    if (gate_exchange_capture_mode(pool, mode) != CUDA_SUCCESS)
-        gate_exchange_capture_mode(pool, mode);
+    if (capture_mode_exchange(pool, mode) != CUDA_SUCCESS)
+        capture_mode_exchange(pool, mode);
 }
 
 /* Whether the current context goes on telling that it is lost. In relaxed mode, for which no call

@@ -140,7 +140,7 @@ static CUresult past_pool_late(struct pool *pool, struct pool_block *block) {
     lock_check_held(LOCK_POOL);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
     pool_unlock_between(pool);
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     pool_lock(pool);
     CUresult result;
     if (block->state == BLOCK_GONE) {
@@ -149,7 +149,7 @@ static CUresult past_pool_late(struct pool *pool, struct pool_block *block) {
         ledger_set_state(block, BLOCK_LIVE);
         result = free_past_pool(pool, block, block->context->handle);
     }
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     return result;
 }
 

@@ -5,9 +5,9 @@
 
 CUresult pool_free_suballocation(struct pool *pool, CUdeviceptr pointer) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     CUresult result = pool_free(pool, pointer);
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     return result;
 }
 

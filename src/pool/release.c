@@ -148,7 +148,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
     pool_unlock_between(pool);
     int cancelling = uncancelled_begins(pool);
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     if (releases->unused) {
         released = pool->source->release_unused(pool, releases->unused);
         releases->unused = NULL;
@@ -176,7 +176,7 @@ size_t release_list_give_back(struct pool *pool, struct release_list *releases) 
             stats_add(STATS_driver_frees, !by_source);
         }
     }
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     pool_lock(pool);
     for (block = first; block; block = block->next_leaving)
         context_user_leaves(pool, block->context);

@@ -77,12 +77,12 @@ static CUresult wait_for_others(struct pool *pool, const struct context *owner) 
 static CUresult wait_for_events(struct pool *pool, struct order_fence *fence,
                                 struct fence *streams) {
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     CUresult result = fence     ? order_fence_wait(&pool->order, fence)
                       : streams ? fence_now_wait(pool, streams)
                                 : CUDA_SUCCESS;
     bool all = order_wait_for_crossings(&pool->order);
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     return result == CUDA_SUCCESS && !all ? CUDA_ERROR_NOT_SUPPORTED : result;
 }
 
@@ -261,9 +261,9 @@ __attribute__((noinline)) void pool_crossed(struct pool *pool, CUstream stream) 
     if (pool_stream_is_captured(pool, stream)) /* so nothing has been submitted */
         return;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     bool recorded = order_crossed(&pool->order, stream);
-    gate_exchange_capture_mode(pool, &mode);
+    capture_mode_exchange(pool, &mode);
     if (!recorded)
         pool_reason_stays(pool, WAIT_REASON_contexts);
     else

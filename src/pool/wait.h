@@ -37,7 +37,7 @@ bool quiet_note_work(struct pool *pool);
 bool quiet_is_noted_work_done(struct pool *pool);
 
 /* capture_mode.c. The thread's mode for captures becomes *mode, which tells what it was. */
-CUresult gate_exchange_capture_mode(struct pool *pool, CUstreamCaptureMode *mode);
+CUresult capture_mode_exchange(struct pool *pool, CUstreamCaptureMode *mode);
 /* gate_closing.c. Whoever is inside has left when gate_close returns, and nobody enters until as
  * many gate_open. */
 void gate_close(struct pool *pool);
