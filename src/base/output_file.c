@@ -13,7 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SAME_NAME_TRIES = 10000 };
+enum {
+    SAME_NAME_TRIES = 10000,
+    NO_NAME = ENODATA, /* an error of no call here */
+};
 
 /* The value of a variable whose name is `length` bytes long; NULL: it is not set. Not getenv: each
  * function that the preloaded object imports costs every program at its start. */
@@ -183,6 +186,11 @@ size_t output_file_name(char *path, size_t size, const char *pattern, unsigned n
     return name.full ? 0 : name.length;
 }
 
+/* Why output_file_name has made none; what it has made is at `path`. */
+static int fault_of_name(const char *path) {
+    return *path ? ENAMETOOLONG : NO_NAME;
+}
+
 static bool numbers(const char *pattern) {
     for (; *pattern; pattern++) {
         if (*pattern == '%' && pattern[1] == 'n')
@@ -242,8 +250,8 @@ static int open_as_it_is(const char *path, int flags) {
         return -1;
     }
     if (own >= 0)
-        return raw_copy(own);
-    return raw_above_standard(
+        return raw_copy_kept(own);
+    return raw_keep(
         raw_openat(AT_FDCWD, path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | flags, 0644));
 }
 
@@ -257,7 +265,7 @@ int output_file_create(const char *pattern, char *path, bool *stream) {
     size_t length = output_file_name(path, OUTPUT_PATH_SIZE - 16, pattern, 0);
     *stream = false;
     if (!length) {
-        errno = ENAMETOOLONG;
+        errno = fault_of_name(path);
         return -1;
     }
     if (!numbered && is_stream(path)) {
@@ -272,7 +280,7 @@ int output_file_create(const char *pattern, char *path, bool *stream) {
             format(path + length, OUTPUT_PATH_SIZE - length, ".%u", i);
         file = raw_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     }
-    return raw_above_standard(file);
+    return raw_keep(file);
 }
 
 static const char *behind(const char *text, const char *beginning) {
@@ -311,9 +319,10 @@ int output_file_append(const char *pattern, const char *option, void (*say)(cons
     char path[OUTPUT_PATH_SIZE], line[256];
     if (strcmp(pattern, "stderr") == 0)
         return STDERR_FILENO;
-    errno = ENAMETOOLONG;
     bool named = output_file_name(path, sizeof path, pattern, 0) != 0,
          kept = named && is_kept(path);
+    if (!named)
+        errno = fault_of_name(path);
     int file = named && !kept ? open_as_it_is(path, O_CREAT | O_APPEND) : -1;
     if (file >= 0)
         return file;
@@ -343,6 +352,7 @@ static const struct {
     {ENFILE, "too many files are open on this machine"},
     {EBADF, "no such descriptor"},
     {ENAMETOOLONG, "the name is too long"},
+    {NO_NAME, "the name is empty"},
     {ELOOP, "too many symbolic links"},
     {EEXIST, "all names are taken"},
     {EPIPE, "a pipe that nobody reads any more"},
@@ -394,7 +404,7 @@ static bool write_all(int file, const char *bytes, size_t size) {
     return true;
 }
 
-enum { WATCHED = 64 };
+enum { WATCHED = 64 }; /* more than RAW_KEPT_FROM, where our files are */
 static bool shut_in;
 static uint64_t safe; /* once shut in: descriptors to which a write is no signal */
 

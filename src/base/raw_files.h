@@ -22,9 +22,9 @@ static inline int raw_mkdir(const char *name, unsigned mode) {
     return (int)syscall(SYS_mkdirat, AT_FDCWD, name, mode);
 }
 
-/* Another descriptor for the same file, above the standard ones. */
-static inline int raw_copy(int file) {
-    return (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+/* Another descriptor for the same file, of that number or above; -1: there is none. */
+static inline int raw_copy_from(int file, int least) {
+    return (int)syscall(SYS_fcntl, file, F_DUPFD_CLOEXEC, least);
 }
 
 /* Moves our descriptor above the standard ones: a program may have closed its standard files, and
@@ -32,7 +32,26 @@ static inline int raw_copy(int file) {
 static inline int raw_above_standard(int file) {
     if (file < 0 || file > STDERR_FILENO)
         return file;
-    int moved = raw_copy(file);
+    int moved = raw_copy_from(file, STDERR_FILENO + 1);
+    close(file);
+    return moved;
+}
+
+/* The least number of a file that stays open: programs count on the low ones, which they get, or
+ * choose for what they duplicate. */
+enum { RAW_KEPT_FROM = 40 };
+
+/* Another descriptor for the same file, which stays open. */
+static inline int raw_copy_kept(int file) {
+    int copy = raw_copy_from(file, RAW_KEPT_FROM);
+    return copy < 0 ? raw_copy_from(file, STDERR_FILENO + 1) : copy; /* of few that are allowed */
+}
+
+/* Moves our descriptor to where files are that stay open. */
+static inline int raw_keep(int file) {
+    int moved = file < 0 || file >= RAW_KEPT_FROM ? -1 : raw_copy_from(file, RAW_KEPT_FROM);
+    if (moved < 0)
+        return raw_above_standard(file);
     close(file);
     return moved;
 }

@@ -156,7 +156,9 @@ void option_args_join(char *text, size_t size) {
 }
 
 void option_args_finish(struct options *options) {
-    options_parse(options, environ, say);
+    static bool told; /* of variables that are no option */
+    options_parse(options, environ, told ? say_bad_value : say);
+    told = true;
     if (bad)
         exit(EXIT_USAGE);
 }

@@ -16,8 +16,8 @@ extern const struct argp option_args;
 extern const struct argp option_args_all;
 
 /* The options, defaults, environment and arguments together. Exits with EXIT_USAGE after one line
- * for each bad value; variables that are no option are reported and ignored. To be called once the
- * arguments have been parsed. */
+ * for each bad value; variables that are no option are reported, by the first call, and ignored. To
+ * be called once the arguments have been parsed. */
 void option_args_finish(struct options *options);
 
 /* Checks the options before a program is started with them. The library reports variables that are

@@ -110,15 +110,16 @@ static int fault_of(const char *folder) {
     return fault;
 }
 
-/* The folder for the figures: the current one if it can be written, as an absolute path, since the
- * program may go elsewhere. */
+/* The folder for the figures: the current one if it can be written, else $TMPDIR if that can be, as
+ * an absolute path, since the program may go elsewhere. */
 static char *run_stats_folder(void) {
     const char *temporary = getenv("TMPDIR");
     char *here = getcwd(NULL, 0);
     if (here && !fault_of(here))
         return here;
     free(here);
-    return strdup(temporary && *temporary == '/' ? temporary : "/tmp");
+    bool fits = temporary && *temporary == '/' && !fault_of(temporary);
+    return strdup(fits ? temporary : "/tmp");
 }
 
 /* A folder in a pattern of a file's name. */

@@ -342,6 +342,15 @@ static void print_recommended(const struct session *session) {
         printf("  what that gives up is in %s\n", printable(document));
 }
 
+static bool serves_nothing(const struct tune *tune) {
+    const struct replay_result *best = &tune->recommended->result;
+    return best->allocations && best->oom_failures == best->allocations;
+}
+
+static bool recommends_nothing(const struct tune *tune) {
+    return serves_nothing(tune) || tune_holds_too_much(tune);
+}
+
 static void print_text(const struct session *session) {
     const struct tune *tune = &session->tune;
     const struct replay_result *native = &session->native;
@@ -361,8 +370,7 @@ static void print_text(const struct session *session) {
     for (size_t i = 0; i < tune->count; i++)
         if (is_shown(session, &tune->settings[i]))
             print_setting(session, &tune->settings[i], width);
-    const struct replay_result *best = &tune->recommended->result;
-    if (best->allocations && best->oom_failures == best->allocations) {
+    if (serves_nothing(tune)) {
         puts("\nno setting served any allocation: nothing is recommended");
         return;
     }
@@ -393,11 +401,16 @@ static json_t *setting_to_json(const struct session *session, const struct tune_
     return object;
 }
 
+/* JSON's whole numbers end below 2^63; memory for as much there is nowhere. */
+static json_t *bytes_to_json(uint64_t bytes) {
+    return bytes > INT64_MAX ? json_real((double)bytes) : json_integer((json_int_t)bytes);
+}
+
 static int print_json(const struct session *session) {
     const struct arguments *arguments = session->arguments;
     const struct bounds *bounds = &session->bounds;
-    const bool none = tune_holds_too_much(&session->tune);
-    const struct tune_setting *safe = session->tune.safe;
+    const bool none = recommends_nothing(&session->tune);
+    const struct tune_setting *safe = serves_nothing(&session->tune) ? NULL : session->tune.safe;
     const struct tune_setting *other = none ? NULL : session->tune.alternative;
     char *options = next_command_options(session);
     char *next = none ? NULL : next_step_run(options ? options : "", &session->trace->command_line);
@@ -415,10 +428,9 @@ static int print_json(const struct session *session) {
                   other ? all_variables(session, other).text : NULL, "next", next);
     free(options);
     free(next);
-    json_object_set_new(object, "least_held_bytes", json_integer((json_int_t)bounds->live_bytes));
+    json_object_set_new(object, "least_held_bytes", bytes_to_json(bounds->live_bytes));
     json_object_set_new(object, "packed_bytes",
-                        bounds->packed ? json_integer((json_int_t)bounds->packed_bytes)
-                                       : json_null());
+                        bounds->packed ? bytes_to_json(bounds->packed_bytes) : json_null());
     int failed = !object || json_dumpf(object, stdout, JSON_INDENT(2)) != 0;
     putchar('\n');
     json_decref(object);
@@ -439,9 +451,12 @@ static bool plot(const struct session *session) {
     const char *slash = strrchr(session->arguments->file, '/');
     json_t *title = result_name(slash ? slash + 1 : session->arguments->file);
     struct all_variables all = all_variables(session, session->tune.recommended);
-    snprintf(subtitle, sizeof subtitle, "%s: %s",
-             tune_holds_too_much(&session->tune) ? "holds least" : "recommended",
-             *all.text ? all.text : "the default");
+    if (serves_nothing(&session->tune))
+        snprintf(subtitle, sizeof subtitle, "no setting served any allocation");
+    else
+        snprintf(subtitle, sizeof subtitle, "%s: %s",
+                 tune_holds_too_much(&session->tune) ? "holds least" : "recommended",
+                 *all.text ? all.text : "the default");
     const struct plot_input input = {.tune = &session->tune,
                                      .native = &session->native,
                                      .title = json_string_value(title),
@@ -454,16 +469,27 @@ static bool plot(const struct session *session) {
     return drawn;
 }
 
-/* False after one line if --max-held asks for what no setting does. */
-static bool is_granted(const struct session *session) {
+/* False after one line that says why nothing is recommended. */
+static bool tell_recommends(const struct session *session) {
     char line[OUTPUT_ERROR];
-    if (!tune_holds_too_much(&session->tune))
+    const struct replay_settings *settings = &session->arguments->settings;
+    if (!recommends_nothing(&session->tune))
         return true;
-    snprintf(line, sizeof line,
-             "--max-held: no setting that was tried holds at most %s; the least of "
-             "theirs is %s; expected so much or more, nothing is recommended",
-             human(session->tune.wish.most).text,
-             human(session->tune.recommended->result.peak_held_bytes).text);
+    if (!serves_nothing(&session->tune))
+        snprintf(line, sizeof line,
+                 "--max-held: no setting that was tried holds at most %s; the least of "
+                 "theirs is %s; expected so much or more, nothing is recommended",
+                 human(session->tune.wish.most).text,
+                 human(session->tune.recommended->result.peak_held_bytes).text);
+    else if (settings->gpu)
+        snprintf(line, sizeof line,
+                 "no allocation was served on this GPU; expected more free memory there, nothing "
+                 "is recommended");
+    else
+        snprintf(line, sizeof line,
+                 "--memory: no allocation was served on devices of %s; expected as much as the "
+                 "recorded GPU has, nothing is recommended",
+                 human(settings->memory).text);
     say(line);
     return false;
 }
@@ -490,7 +516,7 @@ static int tune(struct session *session) {
         status = print_json(session) || status;
     else
         print_text(session);
-    return !is_granted(session) || status;
+    return !tell_recommends(session) || status;
 }
 
 static const struct argp_option rows[] = {

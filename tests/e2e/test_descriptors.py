@@ -34,6 +34,21 @@ def test_what_the_program_opens_under_a_number_that_was_ours_stays_empty(mode, v
         assert not content.strip(b"\0"), name
 
 
+@pytest.mark.parametrize("allowed", [1024, 24])
+def test_the_programs_files_have_the_numbers_that_they_have_natively(allowed, tmp_path):
+    def numbers(**variables):
+        done = guard.run(["sh", "-c", f'ulimit -n {allowed}; exec "$0" numbers', PROGRAMS / "descriptors"], cwd=tmp_path, stdout=-1,
+                         stderr=-1, text=True, check=False, env=environment(**variables))
+        assert done.returncode == 0, done.stderr
+        return [int(number) for number in done.stdout.splitlines()[0].split()]
+
+    native = numbers()
+    pooled = numbers(LD_PRELOAD=str(LIBRARY), **ALL, **FILES)
+    assert len(native) == len(pooled) == 8 and len(list(tmp_path.iterdir())) == 4
+    if allowed == 1024:  # of few that are allowed each of our files takes one
+        assert pooled == native
+
+
 def test_a_standard_error_that_is_closed_at_the_start_is_the_programs_from_then_on(tmp_path):
     script = 'exec "$0" reuses 2>&-'
     done = guard.run(["sh", "-c", script, PROGRAMS / "descriptors"], cwd=tmp_path, stdout=-1, text=True, check=False,

@@ -197,6 +197,13 @@ def test_a_folder_is_reported_and_nothing_made_beside_it(option, natively, tmp_p
     assert names(tmp_path) == ["folder"] and names(tmp_path / "folder") == []
 
 
+@EACH_OPTION
+def test_a_name_of_which_nothing_is_left_is_reported_as_empty(option, natively, tmp_path):
+    done = start(option, "%q{NOT_SET}", cwd=tmp_path)
+    assert (done.returncode, done.stdout, names(tmp_path)) == (natively.returncode, natively.stdout, [])
+    assert f'{option}="%q{{NOT_SET}}"' in done.stderr and "(the name is empty)" in done.stderr
+
+
 def test_figures_that_no_file_takes_are_printed_as_is_said(tmp_path):
     done = start("POOLCUDA_STATS_FILE", tmp_path / "absent" / "file")
     first, _, rest = done.stderr.partition("\n")

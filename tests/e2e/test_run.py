@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import os
+import pathlib
 import pty
 import re
 import resource
@@ -121,6 +122,12 @@ def test_why_a_program_cannot_be_started_is_told(pooled, tmp_path, line, why, co
 def test_where_the_current_folder_takes_no_files_they_go_to_tmpdir(pooled, tmp_path):
     result = pooled(PROGRAM, cwd="/proc", env={"TMPDIR": str(tmp_path)})
     assert f"poolcuda: figures in {tmp_path}/poolcuda.driver_linked." in result.stderr
+
+
+def test_where_tmpdir_takes_no_files_either_they_go_to_tmp(pooled):
+    result = pooled(PROGRAM, cwd="/proc", env={"TMPDIR": "/proc/nowhere"})
+    name = re.search(r"figures in (/tmp/poolcuda\.driver_linked\.\S+)", result.stderr)[1]
+    pathlib.Path(name).unlink()
 
 
 def test_a_program_that_goes_elsewhere_leaves_its_figures_here(pooled, tmp_path):

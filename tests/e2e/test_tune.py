@@ -153,6 +153,21 @@ def test_nothing_is_recommended_where_no_setting_serves_anything(tmp_path):
     done = command("tune", made_traces.write(tmp_path / "huge.csv", [(0, "A", 1, 2 ** 64 - 1, 0, "s", 0)]))
     assert done.stdout.endswith("\nno setting served any allocation: nothing is recommended\n")
     assert "export" not in done.stdout and "next:" not in done.stdout
+    assert done.stderr == ("poolcuda tune: --memory: no allocation was served on devices of 80.0 GiB; "
+                           "expected as much as the recorded GPU has, nothing is recommended\n")
+    shown = command("tune", "--json", tmp_path / "huge.csv")
+    result = json.loads(shown.stdout)
+    assert (done.returncode, shown.returncode, shown.stderr) == (1, 1, done.stderr)
+    assert [result[name] for name in ("recommended", "transparent", "alternative", "next")] == [None] * 4
+    assert result["least_held_bytes"] >= 2 ** 63
+
+
+@pytest.mark.parametrize("arguments", [["tune"], ["tune", "--json"], ["replay", "--sweep=base"]])
+def test_a_variable_that_is_no_option_is_told_once(arguments, tmp_path):
+    trace = made_traces.write(tmp_path / "one.csv", [(0, "A", 1, 1024, 0, "a", 0)])
+    arguments = [word.replace("base", str(tmp_path / "base")) for word in arguments]
+    done = command(*arguments, trace, env={"POOLCUDA_FOO": "1"})
+    assert done.stderr == "poolcuda: POOLCUDA_FOO: unknown option, `poolcuda options` lists them all; ignored\n"
 
 
 # --- the search ---

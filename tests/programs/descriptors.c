@@ -3,6 +3,7 @@
  *   reuses   closes all its descriptors from 2 on and opens files of its own, mine.N, which get
  *            their numbers, each at the position of the one that was there
  *   socket   the same, and standard error becomes a socket, in which nothing may arrive
+ *   numbers  tells which numbers the next files that it opens get
  *   handled  says so when it gets a SIGPIPE
  *   pending  blocks SIGPIPE and has one pending, which is not to go away
  *
@@ -47,6 +48,12 @@ static void take_numbers(int socket) {
     }
 }
 
+static void tell_numbers(void) {
+    for (int i = 0; i < 8; i++)
+        printf("%d ", open("/dev/null", O_RDONLY));
+    printf("\n");
+}
+
 static int ours; /* the other end of the socket */
 
 static void take_socket(void) {
@@ -73,6 +80,8 @@ int main(int argc, char **argv) {
         take_numbers(-1);
     else if (strcmp(mode, "socket") == 0)
         take_socket();
+    else if (strcmp(mode, "numbers") == 0)
+        tell_numbers();
     if (strcmp(mode, "pending") == 0) {
         sigprocmask(SIG_BLOCK, &pipe_signal, NULL);
         raise(SIGPIPE);
