@@ -203,12 +203,8 @@ static struct pool *begin_end(const char *call) {
 
 static struct pool *context_ending(CUcontext context, const char *call) {
     struct pool *pool = begin_end(call);
-    if (!pool)
-        return NULL;
-    if (state_check())
+    if (pool && state_check())
         check_context_ending(state_check(), context);
-    pool_context_ending(pool, context);
-    state_end_call();
     return pool;
 }
 
@@ -217,14 +213,39 @@ static bool has_ended(CUresult result) {
     return result == CUDA_SUCCESS || result == CUDA_ERROR_CONTEXT_IS_DESTROYED;
 }
 
+static CUresult end_created(struct pool *pool, CUcontext context, CUresult (*real)(CUcontext)) {
+    pool_context_ending(pool, context);
+    state_end_call();
+    CUresult result = real(context);
+    if (state_check())
+        check_context_ended(state_check(), context, result == CUDA_SUCCESS);
+    pool_end_is_over(pool, has_ended(result));
+    return result;
+}
+
+/* Whether it has ended is known only afterwards. */
+static CUresult end_use(struct pool *pool, CUcontext context, CUresult (*real)(CUcontext)) {
+    pool_context_releasing(pool, context);
+    CUresult result = real(context);
+    bool ended = pool_context_released(pool, context, result);
+    if (state_check())
+        check_context_ended(state_check(), context, ended);
+    pool_end_is_over(pool, ended);
+    return state_end_call_with(pool, result);
+}
+
+/* The driver refuses to destroy a primary context. */
 static CUresult end_context(CUcontext context, const char *call, CUresult (*real)(CUcontext)) {
     struct pool *pool = context_ending(context, call);
-    CUresult result = real(context);
-    if (pool && state_check())
-        check_context_ended(state_check(), context, result == CUDA_SUCCESS);
-    if (pool)
-        pool_end_is_over(pool, has_ended(result));
-    return result;
+    if (!pool)
+        return real(context);
+    return pool_context_is_created(pool, context) ? end_created(pool, context, real)
+                                                  : end_use(pool, context, real);
+}
+
+static CUresult detach(CUcontext context, const char *call, CUresult (*real)(CUcontext)) {
+    struct pool *pool = context_ending(context, call);
+    return pool ? end_use(pool, context, real) : real(context);
 }
 
 /* The hook of a driver function that ends something. */
@@ -235,7 +256,7 @@ static CUresult end_context(CUcontext context, const char *call, CUresult (*real
     }
 END_HOOK(cuCtxDestroy, CUcontext, end_context)
 END_HOOK(cuCtxDestroy_v2, CUcontext, end_context)
-END_HOOK(cuCtxDetach, CUcontext, end_context)
+END_HOOK(cuCtxDetach, CUcontext, detach)
 
 static struct pool *primary_ending(CUdevice device, const char *call) {
     struct pool *pool = begin_end(call);

@@ -382,16 +382,20 @@ static void open_gate(struct pool *pool, int ended) {
         gate_open(pool);
 }
 
-/* Opens the gate for each capture in a context that ends; NULL: in the device's primary one. */
-static void end_in_context(struct pool *pool, CUcontext context, CUdevice ordinal) {
+/* Whether the capture ends with that context; NULL: with the device's primary one. */
+static bool ends_with(const struct capture *capture, CUcontext context, CUdevice ordinal) {
+    return context ? capture->context == context : capture->primary && capture->ordinal == ordinal;
+}
+
+void captures_end(struct pool *pool, CUcontext context, CUdevice ordinal) {
+    lock_check_none();
     int ended = 0;
     pool_lock(pool);
     await_answers(pool);
     struct capture *capture = LIST_FIRST(&pool->named_captures);
     while (capture) {
         struct capture *next = LIST_NEXT(capture, link);
-        bool ends =
-            context ? capture->context == context : capture->primary && capture->ordinal == ordinal;
+        bool ends = ends_with(capture, context, ordinal);
         ended += ends && capture->going_on;
         if (ends)
             forget(capture);
@@ -411,35 +415,16 @@ static void end_in_context(struct pool *pool, CUcontext context, CUdevice ordina
     open_gate(pool, ended);
 }
 
-void captures_context_ends(struct pool *pool, CUcontext context) {
+/* The streams that end with the context must not be asked meanwhile. */
+void captures_may_end(struct pool *pool, CUcontext context, CUdevice ordinal, bool may) {
     lock_check_none();
-    end_in_context(pool, context, 0);
-}
-
-void captures_primary_ends(struct pool *pool, CUdevice ordinal) {
-    lock_check_none();
-    end_in_context(pool, NULL, ordinal);
-}
-
-/* Whether the streams that end with the device's primary context may be asked. */
-static void let_primary_be_asked(struct pool *pool, CUdevice ordinal, bool let) {
     struct capture *capture;
     pool_lock(pool);
     await_answers(pool);
     LIST_FOREACH (capture, &pool->named_captures, link)
-        if (capture->primary && capture->ordinal == ordinal)
-            capture->ending = !let;
+        if (ends_with(capture, context, ordinal))
+            capture->ending = may;
     pool_unlock(pool);
-}
-
-void captures_primary_releasing(struct pool *pool, CUdevice ordinal) {
-    lock_check_none();
-    let_primary_be_asked(pool, ordinal, false);
-}
-
-void captures_primary_stays(struct pool *pool, CUdevice ordinal) {
-    lock_check_none();
-    let_primary_be_asked(pool, ordinal, true);
 }
 
 /* Streams may be gone, nobody knows which: from now on none is asked. */

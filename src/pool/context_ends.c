@@ -313,7 +313,7 @@ static void begin_end(struct pool *pool, CUcontext handle, CUdevice ordinal) {
 }
 
 void pool_context_ending(struct pool *pool, CUcontext handle) {
-    captures_context_ends(pool, handle);
+    captures_end(pool, handle, -1);
     if (handle)
         begin_end(pool, handle, -1);
     order_context_closes(&pool->order, handle);
@@ -355,7 +355,7 @@ enum { LONG_PAUSE = 40 }; /* a busy machine lets another thread in late */
 
 void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
     struct context *context;
-    captures_primary_ends(pool, ordinal);
+    captures_end(pool, NULL, ordinal);
     begin_end(pool, NULL, ordinal);
     visits_close_primary(pool, ordinal);
     if (PLANTED(stale_context))
@@ -371,19 +371,25 @@ void pool_primary_ending(struct pool *pool, CUdevice ordinal) {
         futex_pause();
 }
 
-static void count_release(struct pool *pool, CUdevice ordinal, bool begins) {
+static void count_release(struct pool *pool, CUcontext handle, CUdevice ordinal, bool begins) {
     struct context *context;
     pool_lock(pool);
     LIST_FOREACH (context, &pool->contexts, link)
-        if (is_meant(context, NULL, ordinal))
+        if (is_meant(context, handle, ordinal))
             context->releases += begins ? 1 : context->releases ? -1U : 0;
     pool_unlock(pool);
 }
 
 void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
-    captures_primary_releasing(pool, ordinal);
+    captures_may_end(pool, NULL, ordinal, true);
     visits_close_primary(pool, ordinal);
-    count_release(pool, ordinal, true);
+    count_release(pool, NULL, ordinal, true);
+}
+
+void pool_context_releasing(struct pool *pool, CUcontext handle) {
+    captures_may_end(pool, handle, -1, true);
+    order_context_closes(&pool->order, handle);
+    count_release(pool, handle, -1, true);
 }
 
 /* Whether the primary context is another than that of the pool's records: between this release and
@@ -411,12 +417,12 @@ bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
         futex_pause();
     if (pool->driver->primary_ctx_get_state(ordinal, &flags, &active) != CUDA_SUCCESS ||
         (active && !is_replaced(pool, ordinal))) {
-        count_release(pool, ordinal, false);
-        captures_primary_stays(pool, ordinal);
+        count_release(pool, NULL, ordinal, false);
+        captures_may_end(pool, NULL, ordinal, false);
         visits_primary_stays(pool, ordinal);
         return false;
     }
-    captures_primary_ends(pool, ordinal);
+    captures_end(pool, NULL, ordinal);
     if (PLANTED(stale_context))
         return true;
     begin_end(pool, NULL, ordinal);
@@ -426,6 +432,37 @@ bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
     while ((context = find_primary(pool, ordinal)))
         end_and_forget(pool, context);
     order_primary_ends(&pool->order, ordinal);
+    pool_unlock(pool);
+    return true;
+}
+
+/* Whether the context goes on behind a call with that answer. One that has ended is current no
+ * more, or every call there fails [cuda.h, cuCtxDestroy]. */
+static bool goes_on(const struct pool *pool, CUcontext handle, CUresult result) {
+    CUcontext current;
+    CUdevice device;
+    if (result != CUDA_SUCCESS)
+        return result != CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == handle &&
+           pool->driver->ctx_get_device(&device) == CUDA_SUCCESS;
+}
+
+bool pool_context_released(struct pool *pool, CUcontext handle, CUresult result) {
+    struct context *context;
+    if (goes_on(pool, handle, result)) {
+        count_release(pool, handle, -1, false);
+        captures_may_end(pool, handle, -1, false);
+        order_context_stays(&pool->order, handle);
+        return false;
+    }
+    captures_end(pool, handle, -1);
+    begin_end(pool, handle, -1);
+    pool_lock(pool);
+    free_ended(pool);
+    while ((context = context_find(pool, handle)))
+        end_and_forget(pool, context);
+    order_context_ends(&pool->order, handle);
+    context_forget_owner(pool, handle);
     pool_unlock(pool);
     return true;
 }

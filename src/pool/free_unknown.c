@@ -25,7 +25,10 @@ CUresult free_no_live_block(struct pool *pool, enum pool_memory memory, CUdevice
     CUcontext owner = context ? context->handle : NULL;
     unsigned long long id = context ? context->id : 0;
     bool again = context && !releases;
-    CUdeviceptr asked = again ? POOL_NOWHERE : stranded_as_freed(pool, pointer);
+    bool may_be_stranded = memory != POOL_HOST; /* none is host memory */
+    CUdeviceptr asked = again             ? POOL_NOWHERE
+                        : may_be_stranded ? stranded_as_freed(pool, pointer)
+                                          : pointer;
     pool_unlock(pool);
     if (releases && is_freed_again(pool, pointer, owner, id))
         asked = POOL_NOWHERE;
