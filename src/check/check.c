@@ -110,6 +110,7 @@ static bool register_block(struct check *check, struct check_block *block) {
 /* The caller is given `bytes` without any check. What is on record there is of a context that has
  * ended: its end goes on in another thread. */
 static CUresult hand_out_unchecked(struct check *check, CUdeviceptr pointer, size_t bytes) {
+    check_given(check, pointer, bytes);
     stats_add(STATS_check_unchecked_blocks, 1);
     check_lock(check);
     block_remove_all(check, pointer, bytes);
@@ -121,6 +122,7 @@ static CUresult hand_out_unchecked(struct check *check, CUdeviceptr pointer, siz
 static CUresult hand_out(struct check *check, struct check_block *block, size_t before,
                          CUdeviceptr *pointer) {
     *pointer = block->user = block->base + before;
+    check_given(check, block->base, block->size);
     if (register_block(check, block))
         return CUDA_SUCCESS;
     *pointer = block->base;

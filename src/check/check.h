@@ -63,6 +63,9 @@ void check_disowned(struct check *check, struct check_block *block, CUresult res
 /* What is to be freed for a program that frees what lies in nothing that is checked: the pointer,
  * or POOL_NOWHERE if it lies in memory of the check's own, where natively nothing is. */
 CUdeviceptr check_as_freed(struct check *check, CUdeviceptr pointer);
+/* To be called when the program has been given memory there that it may free: what the check had
+ * there the driver has freed, as it ends that context in another thread. */
+void check_given(struct check *check, CUdeviceptr address, size_t bytes);
 /* What the program may know of a pointer. UNKNOWN: it lies in nothing that is checked; IDLE: in a
  * zone, in freed memory, or in memory of the check's own. */
 enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUdeviceptr *base,

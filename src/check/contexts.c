@@ -82,7 +82,7 @@ static struct check_context *add(struct check *check, struct check_context *cont
     return known;
 }
 
-/* What a thread makes that loses the race is freed with its context. */
+/* What a thread makes that loses the race is freed with its context, and is the check's no more. */
 static struct check_context *make(struct check *check, CUcontext handle) {
     uint64_t ends;
     if (!begin_making(check, &ends))
@@ -92,6 +92,7 @@ static struct check_context *make(struct check *check, CUcontext handle) {
     struct check_context *known = add(check, context, handle, ends);
     uncancelled_ends(check->pool, cancelling);
     if (context && known != context) {
+        own_forget(check, context);
         gpu_forget(context);
         free(context);
     }

@@ -212,7 +212,8 @@ bool own_note(struct check *check, struct check_context *context, CUdeviceptr ad
               size_t bytes);
 /* Whether the pointer lies there. */
 bool check_owns(struct check *check, CUdeviceptr pointer);
-/* Forgets what the driver has freed with the context, or (NULL) everything. */
+/* Forgets what the driver has freed with the context, or what is used no more as the record is
+ * thrown away; NULL: everything. */
 void own_forget(struct check *check, const struct check_context *context);
 
 /* contexts.c. All below: lock not held. */

@@ -20,16 +20,33 @@ bool own_note(struct check *check, struct check_context *context, CUdeviceptr ad
     return true;
 }
 
+/* Lock held. */
+static void forget(struct check_own *own) {
+    lock_check_held(LOCK_CHECK);
+    LIST_REMOVE(own, link);
+    free(own);
+}
+
 void own_forget(struct check *check, const struct check_context *context) {
     lock_check_none();
     struct check_own *own, *next;
     check_lock(check);
     for (own = LIST_FIRST(&check->own); own; own = next) {
         next = LIST_NEXT(own, link);
-        if (context && own->context != context)
-            continue;
-        LIST_REMOVE(own, link);
-        free(own);
+        if (!context || own->context == context)
+            forget(own);
+    }
+    check_unlock(check);
+}
+
+void check_given(struct check *check, CUdeviceptr address, size_t bytes) {
+    lock_check_none();
+    struct check_own *own, *next;
+    check_lock(check);
+    for (own = LIST_FIRST(&check->own); own; own = next) {
+        next = LIST_NEXT(own, link);
+        if (address - own->address < own->bytes || own->address - address < bytes)
+            forget(own);
     }
     check_unlock(check);
 }

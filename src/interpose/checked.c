@@ -24,6 +24,11 @@ CUresult checked_free_host(struct pool *pool, void *memory) {
     return check ? check_free_host(check, memory) : pool_free_host(pool, memory);
 }
 
+void checked_given(CUdeviceptr address, size_t bytes) {
+    if (state_check())
+        check_given(state_check(), address, bytes);
+}
+
 bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks) {
     bool made = state_check() && !attempt && check_make_room(state_check());
     return pool_make_room(pool, call, attempt, asks) || made;

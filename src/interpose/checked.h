@@ -13,6 +13,9 @@ CUresult checked_malloc_pitch(struct pool *pool, CUdeviceptr *pointer, size_t *p
 CUresult checked_free(struct pool *pool, CUdeviceptr pointer, const struct call_site *at);
 CUresult checked_free_host(struct pool *pool, void *memory);
 
+/* To be called when the program has been given memory that is not checked. */
+void checked_given(CUdeviceptr address, size_t bytes);
+
 /* As pool_make_room: what is freed, but kept by the check, natively would be there. */
 bool checked_make_room(struct pool *pool, const char *call, unsigned attempt, enum pool_asks asks);
 

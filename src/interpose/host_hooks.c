@@ -9,7 +9,9 @@ static CUresult alloc_host(struct pool *pool, void **memory, size_t bytes, unsig
     pool_reason_begins(pool, WAIT_REASON_pinned);
     pool_pay(pool, call);
     CUresult result = pool_malloc_host(pool, memory, bytes, flags, site);
-    if (result != CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS)
+        checked_given((CUdeviceptr)(uintptr_t)*memory, bytes);
+    else
         pool_reason_ends(pool, WAIT_REASON_pinned);
     return state_end_call_with(pool, result);
 }

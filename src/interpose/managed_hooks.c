@@ -1,5 +1,6 @@
 /* Hooks of the driver's functions that allocate managed memory, pooled or not, and that tell what
  * has been said about it. */
+#include "interpose/checked.h"
 #include "interpose/driver_hooks.h"
 
 /* From the first one on the program sees what work has done without a further call. */
@@ -14,6 +15,8 @@ CUresult hook_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned int
     pool_reason_stays(pool, WAIT_REASON_managed);
     pool_pay(pool, "cuMemAllocManaged");
     CUresult result = pool_malloc_managed(pool, pointer, bytes, flags, &site);
+    if (result == CUDA_SUCCESS)
+        checked_given(*pointer, bytes);
     return state_end_call_with(pool, result);
 }
 

@@ -72,6 +72,7 @@ static CUresult allocate(const struct allocation *call, uintptr_t return_address
     stats_add(STATS_async_calls, 1);
     CUresult result = serve(pool, call, &site);
     if (result == CUDA_SUCCESS) {
+        checked_given(*call->pointer, call->bytes);
         stats_add(STATS_async_bytes, call->bytes);
         if (wanted)
             record(pool, call, &site);

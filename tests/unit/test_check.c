@@ -232,6 +232,44 @@ static void an_address_that_the_check_had_is_anybodys_once_its_context_has_ended
     assert_true(LIST_EMPTY(&check->own));
 }
 
+/* Before the check is told that the driver has ended the context, that gives the address anew. */
+static void an_address_that_the_check_had_is_the_programs_once_it_is_given_it(void **state) {
+    (void)state;
+    alloc(1000);
+    const struct check_own *own = LIST_FIRST(&check->own);
+    CUdeviceptr address = own->address, end = address + own->bytes;
+    check_primary_ending(check, 0);
+    check_given(check, end, 1000);
+    check_given(check, address - 1000, 1000);
+    assert_true(check_owns(check, address) && check_owns(check, end - 1));
+    check_given(check, address - 1000, 1001);
+    assert_false(check_owns(check, address) || check_owns(check, end - 1));
+    check_primary_ended(check, 0, true);
+}
+
+static CUresult (*host_alloc)(void **memory, size_t bytes, unsigned flags);
+
+static CUresult alloc_meanwhile(void **memory, size_t bytes, unsigned flags) {
+    driver.mem_host_alloc = host_alloc;
+    alloc(1000);
+    return host_alloc(memory, bytes, flags);
+}
+
+static void of_a_record_that_is_made_twice_the_check_has_the_memory_of_one(void **state) {
+    (void)state;
+    const struct check_own *own;
+    host_alloc = driver.mem_host_alloc;
+    driver.mem_host_alloc = alloc_meanwhile;
+    alloc(1000);
+    const struct check_context *context = LIST_FIRST(&check->contexts);
+    assert_null(LIST_NEXT(context, link));
+    LIST_FOREACH (own, &check->own, link)
+        assert_ptr_equal(own->context, context);
+    check_primary_ending(check, 0);
+    check_primary_ended(check, 0, true);
+    assert_true(LIST_EMPTY(&check->own));
+}
+
 /* Between the check's launch at a free and the pool's part of that free a capture begins, which has
  * ended when the free is to be the pool's after all. */
 static CUresult (*get_current)(CUcontext *);
@@ -654,6 +692,8 @@ int main(void) {
         TEST(during_a_capture_blocks_are_served_unchecked),
         TEST(pointers_are_told_as_without_zones),
         TEST(memory_of_the_checks_own_is_nobodys),
+        TEST(an_address_that_the_check_had_is_the_programs_once_it_is_given_it),
+        TEST(of_a_record_that_is_made_twice_the_check_has_the_memory_of_one),
         TEST(an_address_that_the_check_had_is_anybodys_once_its_context_has_ended),
         TEST_DEFERRING(what_the_check_still_looks_at_is_the_drivers_to_free),
         TEST(a_host_function_may_free_nothing_and_ends_no_checking),
