@@ -229,20 +229,26 @@ static CUresult free_unchecked(struct check *check, CUdeviceptr pointer,
     return result;
 }
 
+/* The live block at `pointer`, which no other thread frees; NULL: there is none. Lock held. */
+static struct check_block *live_at(struct check *check, CUdeviceptr pointer) {
+    lock_check_held(LOCK_CHECK);
+    struct check_block *block = block_at(check, pointer);
+    bool live = block && (block->state == CHECK_LIVE || block->state == CHECK_DETACHED);
+    return live && !block->held ? block : NULL;
+}
+
 /* Takes the block at `pointer` for a free of this thread's; NULL: there is none to be freed. *used:
  * its context is in use, and the block is FREEING; if not, it is not checked any more. */
 static struct check_block *take(struct check *check, CUdeviceptr pointer, bool *used) {
     check_lock(check);
-    struct check_block *block = block_at(check, pointer);
-    bool live =
-        block && !block->held && (block->state == CHECK_LIVE || block->state == CHECK_DETACHED);
-    if (live) {
+    struct check_block *block = live_at(check, pointer);
+    if (block) {
         *used = block->state == CHECK_LIVE && context_use(check, block->context);
         block_set_state(check, block, *used ? CHECK_FREEING : CHECK_DETACHED);
         block->held = true;
     }
     check_unlock(check);
-    return live ? block : NULL;
+    return block;
 }
 
 /* What the GPU does at a free: looks at the block, fills it, and looks at some others. Returns
@@ -359,4 +365,38 @@ CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_
     CUresult result = free_taken(check, block, used, at);
     fills_free_is_over(check, context);
     return result;
+}
+
+/* --- frees beside a capture --- */
+
+bool check_free_later(struct check *check, CUdeviceptr pointer) {
+    check_lock(check);
+    struct check_block *block = live_at(check, pointer);
+    bool used = block && block->uses && !block->context->lost;
+    if (used) {
+        block->unwaited = true;
+        block_set_state(check, block, CHECK_LEAVING);
+    }
+    check_unlock(check);
+    return used;
+}
+
+struct check_block *check_disown(struct check *check, CUdeviceptr *pointer) {
+    check_lock(check);
+    struct check_block *block = live_at(check, *pointer);
+    *pointer = block ? block->base : POOL_NOWHERE;
+    if (block) {
+        block->held = true;
+        block_remove(check, block);
+    }
+    check_unlock(check);
+    return block;
+}
+
+void check_disowned(struct check *check, struct check_block *block, CUresult result) {
+    check_lock(check);
+    if (result != CUDA_SUCCESS)
+        block_take_back(check, block);
+    block_let_go(block);
+    check_unlock(check);
 }

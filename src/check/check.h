@@ -52,6 +52,10 @@ CUresult check_free(struct check *check, CUdeviceptr pointer, const struct call_
 /* cuMemFreeHost. Nothing is reported of it. */
 CUresult check_free_host(struct check *check, void *memory);
 
+/* cuMemFreeAsync of the live block at `pointer` beside a capture, in a stream that takes no part in
+ * one. True: launches of the check's use the block, which becomes the pool's once they are over,
+ * and nothing waits for that. False: it is to be disowned, or there is none. */
+bool check_free_later(struct check *check, CUdeviceptr pointer);
 /* Takes the live block at *pointer out of the check, as a free beside a capture is about to be left
  * to the pool or the driver: once they have the memory, other threads may be given it. *pointer
  * becomes the one that they know; POOL_NOWHERE: there is no such block. Returns a token for

@@ -19,30 +19,6 @@ enum pool_pointer_state check_find(struct check *check, CUdeviceptr pointer, CUd
     return !block && check_owns(check, pointer) ? POOL_POINTER_IDLE : state;
 }
 
-struct check_block *check_disown(struct check *check, CUdeviceptr *pointer) {
-    check_lock(check);
-    struct check_block *block = block_at(check, *pointer);
-    if (block && (block->held || (block->state != CHECK_LIVE && block->state != CHECK_DETACHED)))
-        block = NULL;
-    *pointer = block ? block->base : POOL_NOWHERE;
-    if (block) {
-        block->held = true;
-        block_remove(check, block);
-    }
-    check_unlock(check);
-    return block;
-}
-
-void check_disowned(struct check *check, struct check_block *block, CUresult result) {
-    if (!block)
-        return;
-    check_lock(check);
-    if (result != CUDA_SUCCESS)
-        block_take_back(check, block);
-    block_let_go(block);
-    check_unlock(check);
-}
-
 size_t check_quarantined(struct check *check) {
     const struct check_context *context;
     CUdevice device;

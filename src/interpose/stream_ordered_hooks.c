@@ -104,22 +104,29 @@ ALLOC_HOOK(cuMemAllocAsync_ptsz, CU_STREAM_PER_THREAD)
 ALLOC_FROM_POOL_HOOK(cuMemAllocFromPoolAsync, CU_STREAM_LEGACY)
 ALLOC_FROM_POOL_HOOK(cuMemAllocFromPoolAsync_ptsz, CU_STREAM_PER_THREAD)
 
+/* One call of cuMemFreeAsync. meant: what the form takes a null stream for. */
+struct async_free {
+    real_cuMemFreeAsync_function *real;
+    CUdeviceptr pointer;
+    CUstream stream, meant;
+    struct check_block *disowned; /* to be given to check_disowned with the driver's answer */
+};
+
 /* It waits for the stream, or comes behind it. A capture of that stream the driver refuses, as of
  * any memory that is no graph's. */
-static CUresult free_suballocation(struct pool *pool, real_cuMemFreeAsync_function *real,
-                                   CUdeviceptr pointer, CUstream stream, CUstream meant) {
-    CUresult refusal = pool_stream_refuses(pool, meant);
+static CUresult free_suballocation(struct pool *pool, const struct async_free *call) {
+    CUresult refusal = pool_stream_refuses(pool, call->meant);
     if (refusal != CUDA_SUCCESS)
         return refusal;
-    return pool_stream_is_captured(pool, meant) ? real(pointer, stream)
-                                                : pool_free_suballocation(pool, pointer);
+    return pool_stream_is_captured(pool, call->meant)
+               ? call->real(call->pointer, call->stream)
+               : pool_free_suballocation(pool, call->pointer);
 }
 
 /* The record goes first: once the driver has the memory back, another thread may be given it. */
-static CUresult free_whole(struct pool *pool, real_cuMemFreeAsync_function *real,
-                           CUdeviceptr pointer, CUstream stream) {
-    struct pool_block *block = pool_disown(pool, pointer);
-    CUresult result = real(pointer, stream);
+static CUresult free_whole(struct pool *pool, const struct async_free *call) {
+    struct pool_block *block = pool_disown(pool, call->pointer);
+    CUresult result = call->real(call->pointer, call->stream);
     if (block && result == CUDA_SUCCESS)
         pool_disown_done(pool, block);
     else if (block)
@@ -127,14 +134,12 @@ static CUresult free_whole(struct pool *pool, real_cuMemFreeAsync_function *real
     return result;
 }
 
-static CUresult free_by_driver(struct pool *pool, real_cuMemFreeAsync_function *real,
-                               CUdeviceptr pointer, CUstream stream, CUstream meant) {
+static CUresult free_by_driver(struct pool *pool, const struct async_free *call) {
     size_t requested;
-    if (pool_pointer_state(pool, pointer, &requested) == POOL_POINTER_IDLE)
-        return real(POOL_NOWHERE, stream); /* natively it is free already */
-    return pool_is_suballocation(pool, pointer)
-               ? free_suballocation(pool, real, pointer, stream, meant)
-               : free_whole(pool, real, pointer, stream);
+    if (pool_pointer_state(pool, call->pointer, &requested) == POOL_POINTER_IDLE)
+        return call->real(POOL_NOWHERE, call->stream); /* natively it is free already */
+    return pool_is_suballocation(pool, call->pointer) ? free_suballocation(pool, call)
+                                                      : free_whole(pool, call);
 }
 
 /* Where a free of checked memory is made, for its report. */
@@ -142,52 +147,63 @@ struct place {
     uintptr_t return_address, frame;
 };
 
-/* A stream-ordered free of what is checked waits, as a cuMemFree does. Returns whether that was
- * made, and *result is the answer. Beside a capture the block is checked no more, and for pool or
- * driver to free: *disowned is to be given to check_disowned with what they answer, and *pointer
- * becomes what they know, as where it lies in memory of the check's own. */
-static bool free_checked(struct pool *pool, CUdeviceptr *pointer, CUstream meant,
-                         const struct place *place, struct check_block **disowned,
+/* The block is checked no more, and for pool or driver to free. Unless it is in use by the check:
+ * then that decides when. What else is wrong with the call a free of nothing tells. */
+static bool free_beside_capture(struct pool *pool, struct check *check, struct async_free *call,
+                                CUresult *result) {
+    if (!pool_stream_is_captured(pool, call->meant)) {
+        *result = call->real(POOL_NOWHERE, call->stream);
+        if (*result != CUDA_ERROR_INVALID_VALUE)
+            return true;
+        *result = CUDA_SUCCESS;
+        if (check_free_later(check, call->pointer))
+            return true;
+    }
+    call->disowned = check_disown(check, &call->pointer);
+    return false;
+}
+
+/* A stream-ordered free of what is checked waits, as a cuMemFree does. Returns whether the free was
+ * made, and *result is the answer; else call->pointer is what pool and driver know. */
+static bool free_checked(struct pool *pool, struct async_free *call, const struct place *place,
                          CUresult *result) {
     CUdeviceptr base;
     size_t bytes;
     struct check *check = state_check();
     if (!check)
         return false;
-    *pointer = check_as_freed(check, *pointer);
-    if (check_find(check, *pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
+    call->pointer = check_as_freed(check, call->pointer);
+    if (check_find(check, call->pointer, &base, &bytes) == POOL_POINTER_UNKNOWN)
         return false;
-    if (pool_is_capturing(pool)) {
-        *disowned = check_disown(check, pointer);
-        return false;
-    }
+    if (pool_is_capturing(pool))
+        return free_beside_capture(pool, check, call, result);
     struct call_site at;
     find_site(&at, place->return_address, place->frame);
-    uint64_t number = record_free(*pointer, meant);
-    *result = record_freed(check_free(check, *pointer, &at), number, *pointer);
+    uint64_t number = record_free(call->pointer, call->meant);
+    *result = record_freed(check_free(check, call->pointer, &at), number, call->pointer);
     return true;
 }
 
 static CUresult free_async(real_cuMemFreeAsync_function *real, CUdeviceptr pointer, CUstream stream,
                            CUstream null_stream, const struct place *place) {
     CUresult result;
-    struct check_block *disowned = NULL;
     struct pool *pool = state_begin_call();
     if (!pool)
         return real(pointer, stream);
-    CUstream meant = stream ? stream : null_stream;
-    if (free_checked(pool, &pointer, meant, place, &disowned, &result))
+    struct async_free call = {real, pointer, stream, stream ? stream : null_stream, NULL};
+    if (free_checked(pool, &call, place, &result))
         return state_end_call_with(pool, result);
     pool_pay(pool, "cuMemFreeAsync");
-    stats_add(STATS_async_frees, pointer != 0);
+    stats_add(STATS_async_frees, call.pointer != 0);
     /* In a capture it frees when the graph runs. */
-    uint64_t number = pool_is_capturing(pool) ? UINT64_MAX : record_free(pointer, meant);
-    if (!pool_free_async(pool, pointer, meant, &result))
-        result = free_by_driver(pool, real, pointer, stream, meant);
+    uint64_t number = pool_is_capturing(pool) ? UINT64_MAX : record_free(call.pointer, call.meant);
+    if (!pool_free_async(pool, call.pointer, call.meant, &result))
+        result = free_by_driver(pool, &call);
     else if (result == CUDA_ERROR_INVALID_VALUE)
         result = real(POOL_NOWHERE, stream);
-    check_disowned(state_check(), disowned, result);
-    record_freed(result, number, pointer);
+    if (call.disowned)
+        check_disowned(state_check(), call.disowned, result);
+    record_freed(result, number, call.pointer);
     return state_end_call_with(pool, result);
 }
 

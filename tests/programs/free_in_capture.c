@@ -35,6 +35,30 @@ static void give_again(CUstream captured, CUstreamCaptureMode mode) {
     printf("errors of memory that is given again: %d\n", errors);
 }
 
+/* Nothing orders what is done to a block before the program has it before work in that stream. */
+static void free_in_a_stream_of_another_context(CUstream captured, CUstreamCaptureMode mode) {
+    enum { TIMES = 100, BYTES = 8 << 20 };
+    CUcontext former, another;
+    CUstream elsewhere;
+    CUdeviceptr block;
+    CUgraph graph;
+    int errors = 0;
+    TELL(cuCtxGetCurrent(&former));
+    TELL(cuCtxCreate_v2(&another, 0, 0));
+    TELL(cuStreamCreate(&elsewhere, CU_STREAM_NON_BLOCKING));
+    TELL(cuCtxSetCurrent(former));
+    for (int i = 0; i < TIMES; i++) {
+        errors += cuMemAlloc_v2(&block, BYTES) != CUDA_SUCCESS;
+        errors += cuStreamBeginCapture_v2(captured, mode) != CUDA_SUCCESS;
+        errors += cuMemFreeAsync(block, elsewhere) != CUDA_SUCCESS;
+        errors += cuStreamEndCapture(captured, &graph) != CUDA_SUCCESS;
+        errors += cuCtxSynchronize() != CUDA_SUCCESS;
+    }
+    printf("errors of frees in a stream of another context: %d\n", errors);
+    TELL(cuCtxDestroy_v2(another));
+    TELL(cuCtxSetCurrent(former));
+}
+
 int main(int argc, char **argv) {
     CUcontext context, empty;
     CUstream captured, other, blocking;
@@ -61,6 +85,7 @@ int main(int argc, char **argv) {
     TELL(cuMemFreeAsync(block, other));
     TELL(cuStreamSynchronize(other));
     give_again(captured, mode);
+    free_in_a_stream_of_another_context(captured, mode);
     TELL(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
     TELL(cuMemAlloc_v2(&kept, SIZE));
     TELL(cuStreamBeginCapture_v2(blocking, mode));
