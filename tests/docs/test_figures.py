@@ -128,6 +128,8 @@ CONSTANTS = [
     ("docs/pool.md", r"In the first ([\d,]+) changes", "src/pool/cache_stop.c", r"YOUNG_CHANGES = (\d+),"),
     ("docs/pool.md", r"up to ([\d,]+) places", "src/pool/cache_table_change.c", r"MOST_BINS = (\d+),"),
     ("docs/check.md", r"between the (\d+) stripes", "src/check/internal.h", r"CHECK_STRIPES = (\d+),"),
+    ("docs/live.md", r"The page's format is version (\d+)", "src/counters/page.h", r"PAGE_VERSION = (\d+),"),
+    ("CHANGELOG.md", r"The stats page's format is version (\d+)", "src/counters/page.h", r"PAGE_VERSION = (\d+),"),  # its newest entry
     ("docs/api.md", r"(\d+) scopes deep", "src/site_tag.h", r"SITE_TAG_DEPTH = (\d+) "),
     ("docs/api.md", r"deep and (\d+) names", "src/site_tag.h", r"SITE_TAGS = (\d+),"),
 ]
