@@ -14,12 +14,21 @@ say() {
 # explain ARGUMENT...: where --help is among them, prints what the head of the script says, and ends it: before
 # anything is installed.
 explain() {
-    case " $* " in
-    *" --help "* | *" -h "*)
-        sed -n '2,/^[^#]/s/^# \{0,1\}//p' "scripts/${0##*/}"
-        exit 0
-        ;;
-    esac
+    local argument
+    for argument in "$@"; do
+        case $argument in
+        --help | -h)
+            sed -n '2,/^[^#]/s/^# \{0,1\}//p' "scripts/${0##*/}"
+            exit 0
+            ;;
+        esac
+    done
+}
+
+# refuse ARGUMENT EXPECTED: ends the script with 2 after one line. To be called before anything is installed or built.
+refuse() {
+    say "scripts/${0##*/}: ${1:-\"\"}: unknown, expected $2"
+    exit 2
 }
 
 TELL_EVERY=20 # seconds

@@ -172,12 +172,43 @@ def test_an_argument_that_is_not_known_is_reported_before_anything_is_done(argum
     assert done.returncode == 2 and expected in done.stdout and len(done.stdout.splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", ["demo", "test", "bench", "check-bare"])
-def test_a_script_explains_itself_and_does_nothing_else(name):
-    done = subprocess.run([f"./{name}", "--help"], cwd=ROOT / "scripts", capture_output=True, text=True, check=False)
+SCRIPTS = sorted(path.name for path in (ROOT / "scripts").iterdir() if os.access(path, os.X_OK))
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_explains_itself_and_does_nothing_else(name, option):
+    done = subprocess.run([f"./{name}", option], cwd=ROOT / "scripts", capture_output=True, text=True, check=False)
     assert done.returncode == 0 and done.stderr == ""
     assert f"scripts/{name}" in done.stdout or f"{name} [" in done.stdout
     assert "installing" not in done.stdout and "CUDA headers" not in done.stdout
+
+
+@pytest.mark.parametrize("name, arguments", [
+    *((name, ["--no-such-option"]) for name in SCRIPTS if name != "simcuda-nvcc"),  # which passes it on to nvcc
+    *((name, ["superfluous"]) for name in ("bench", "check-aarch64", "check-format", "demo", "fetch-nvcc", "find-cuda-headers", "package",
+                                           "package-deb", "write-stack-arguments")),
+    *((name, []) for name in ("check-aarch64", "check-pooled", "count-results", "package", "package-deb")),
+    *((name, ["a", "b", "c"]) for name in ("check-bare", "check-old-root", "count-results", "report-picture", "write-tables")),
+    *(("demo", [f"--rounds={number}"]) for number in ("", "0", "-1", "x", "1x")), ("bench", ["micro", "report"]),
+], ids=lambda value: value if isinstance(value, str) else " ".join(value) or "none")
+def test_a_script_refuses_in_one_line_what_it_does_not_know_before_it_does_anything(name, arguments, tmp_path):
+    for tool in ("apt-get", "dpkg-query", "meson", "ninja", "pip", "gcc", "g++", "clang-format", "clang-tidy", "debootstrap", "unshare"):
+        (tmp_path / tool).write_text(f"#!/bin/sh\necho {tool} >>{tmp_path}/called\nexit 1\n")
+        (tmp_path / tool).chmod(0o755)
+    done = subprocess.run([ROOT / "scripts" / name, *arguments], env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+                          capture_output=True, text=True, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 2 and len(said.splitlines()) == 1, said
+    assert name in said and ("expected" in said or "unrecognized" in said or "required" in said)
+    assert not (tmp_path / "called").exists()
+
+
+def test_the_benchmarks_script_knows_each_module(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tests/bench"))
+    import bench
+    said = subprocess.run([ROOT / "scripts/bench", "no-such-module"], capture_output=True, text=True, check=False).stdout
+    assert set(bench.modules()) == set(said.strip().partition("--counted, ")[2].split(", "))
 
 
 def test_the_benchmarks_name_their_commit_where_git_is_missing(monkeypatch):
