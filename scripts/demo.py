@@ -161,6 +161,11 @@ HEADING = ("program", "native", "pooled", "faster", "alloc+free calls", "peak he
 FORM = "{:<26} {:>9} {:>9} {:>24}  {:>16}  {:>22} {:>6}  {}"
 
 
+def times_are(rounds):
+    """What the times are of, above the table."""
+    return f"medians of {rounds} runs; in brackets the least and the greatest gain" if rounds > 1 else "times of one run of each program"
+
+
 def programs_in(folder):
     """(name in the table, command) of each."""
     found = [(name + form, [str(folder / (name + form))]) for name in SAMPLES for form in ("", "-static")]
@@ -187,7 +192,7 @@ def main():
         print(f"GPU: {gpu}, programs linked with NVIDIA's runtime")
     else:
         print("GPU: none here, so the simulated one; its times follow published figures for real calls")
-    print(f"medians of {arguments.rounds} runs; in brackets the least and the greatest gain")
+    print(times_are(arguments.rounds))
     print(FORM.format(*HEADING))
     bad = 0
     for name, command in programs_in(folder):

@@ -34,6 +34,11 @@ def test_the_readme_shows_every_program_of_the_demo_each_with_its_spread():
         assert re.fullmatch(r"\d+\.\d\dx \(\d+\.\d\d to \d+\.\d\d\)", row[demo.HEADING.index("faster")]), row
 
 
+def test_the_line_above_the_table_says_of_how_many_runs_it_is():
+    assert re.search(r"^```text\nGPU: .*\n(.*)\n", (ROOT / "README.md").read_text(), re.M).group(1) == demo.times_are(9)
+    assert demo.times_are(1) == "times of one run of each program"
+
+
 @pytest.mark.parametrize("name, command", PROGRAMS, ids=[name.replace(" ", "-") for name, _ in PROGRAMS])
 def test_the_readme_shows_the_calls_the_memory_and_the_hits_that_the_demo_counts(name, command, tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "REPORTS", tmp_path)
