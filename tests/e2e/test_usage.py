@@ -73,6 +73,12 @@ def test_help_fits_into_a_terminal_of_eighty_columns(command):
     assert [line for line in told(command).splitlines() if len(line) > 79] == []
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_line_of_help_is_of_blanks_or_ends_with_them(command):
+    """argp puts a line of blanks behind a text whose last line is as long as a line can be."""
+    assert [line for line in [*told(command).splitlines(), *HELP.splitlines()] if line != line.rstrip()] == []
+
+
 def test_help_lists_words_that_fit_into_no_line_with_their_option():
     for command in ("run", "replay", "tune"):
         assert re.search(r"--preset=WORD +default, futhark, pyopencl, ", re.sub(r"\s+", " ", told(command)))
