@@ -23,7 +23,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->count == 2)
-            usage_error(state, "%s: expected two files only", argument);
+            usage_error(state, "%s: expected two files only", usage_word(argument));
         arguments->files[arguments->count++] = usage_file(argument, "FILE", state);
         return 0;
     case ARGP_KEY_END:

@@ -17,11 +17,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (state->arg_num > 0)
-            usage_error(state, "%s: expected one shell only", argument);
+            usage_error(state, "%s: expected one shell only", usage_word(argument));
         for (*shell = 0; *shell < SHELLS && strcmp(shells[*shell].name, argument) != 0;)
             ++*shell;
         if (*shell == SHELLS)
-            usage_error(state, "%s: unknown shell, expected bash, zsh or fish", argument);
+            usage_error(state, "%s: unknown shell, expected bash, zsh or fish",
+                        usage_word(argument));
         return 0;
     case ARGP_KEY_NO_ARGS:
         usage_error(state, "no shell given, expected bash, zsh or fish");

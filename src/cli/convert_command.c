@@ -20,7 +20,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     switch (key) {
     case ARGP_KEY_ARG:
         if (state->arg_num >= 2)
-            usage_error(state, "%s: expected IN and OUT only", argument);
+            usage_error(state, "%s: expected IN and OUT only", usage_word(argument));
         files[state->arg_num] = usage_file(argument, state->arg_num ? "OUT" : "IN", state);
         return 0;
     case ARGP_KEY_END:

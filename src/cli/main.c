@@ -39,7 +39,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
             exit(command->run(state->argc - state->next + 1, rest));
         }
         usage_error(state, "%s: unknown command, expected one of those that --help lists",
-                    argument);
+                    usage_word(argument));
     }
     if (key == KEY_MAN_SOURCE)
         exit(man_source(argument) ? 0 : 1);

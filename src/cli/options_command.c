@@ -38,7 +38,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         *form = FORM_MARKDOWN;
         return 0;
     case ARGP_KEY_ARG:
-        usage_error(state, "%s: expected no argument, as all options are listed", argument);
+        usage_error(state, "%s: expected no argument, as all options are listed",
+                    usage_word(argument));
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

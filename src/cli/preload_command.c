@@ -12,7 +12,7 @@
 static error_t parse(int key, char *argument, struct argp_state *state) {
     if (key != ARGP_KEY_ARG)
         return ARGP_ERR_UNKNOWN;
-    usage_error(state, "%s: expected no argument", argument);
+    usage_error(state, "%s: expected no argument", usage_word(argument));
     return 0;
 }
 

@@ -63,7 +63,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case ARGP_KEY_ARG:
         if (arguments->file)
-            usage_error(state, "%s: expected one FILE only", argument);
+            usage_error(state, "%s: expected one FILE only", usage_word(argument));
         arguments->file = usage_file(argument, "FILE", state);
         return 0;
     case ARGP_KEY_END:

@@ -44,7 +44,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         if (!arguments->who)
             arguments->who = process_argument(argument, state);
         else if (arguments->count == MOST_SETTINGS)
-            usage_error(state, "%s: expected at most %d settings", argument, MOST_SETTINGS);
+            usage_error(state, "%s: expected at most %d settings", usage_word(argument),
+                        MOST_SETTINGS);
         else
             add_setting(arguments, argument, state);
         return 0;

@@ -77,7 +77,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         arguments->all_users = true;
         return 0;
     case ARGP_KEY_ARG:
-        usage_error(state, "%s: expected options only", argument);
+        usage_error(state, "%s: expected options only", usage_word(argument));
         return 0;
     case ARGP_KEY_END:
         if (arguments->metrics && arguments->json)

@@ -41,7 +41,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         else if (arguments->count == 1)
             arguments->bytes = bytes_argument("BYTES", argument, state);
         else
-            usage_error(state, "%s: expected PID and BYTES only", argument);
+            usage_error(state, "%s: expected PID and BYTES only", usage_word(argument));
         arguments->count++;
         return 0;
     case ARGP_KEY_END:

@@ -20,6 +20,10 @@ void usage_error(const struct argp_state *state, const char *pattern, ...) {
     free(line);
 }
 
+const char *usage_word(const char *word) {
+    return *word ? word : "\"\"";
+}
+
 /* Takes everything: what argp itself has no option for it tells. */
 static error_t accept(int key, char *argument, struct argp_state *state) {
     (void)argument;

@@ -11,6 +11,10 @@
 __attribute__((format(printf, 2, 3))) void usage_error(const struct argp_state *state,
                                                        const char *pattern, ...);
 
+/* What a line calls a word that the user typed: the word itself, or "" in quotes where nothing
+ * would be seen. */
+const char *usage_word(const char *word);
+
 /* To be called before argp_parse, which tells an option that is none as it was typed: ends the
  * process as that would if a word that a terminal might obey is such an option. in_order: what
  * stands behind the first argument is not parsed. */

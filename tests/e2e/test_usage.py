@@ -59,6 +59,12 @@ def test_an_unknown_command_and_none_at_all():
     (["completions"], "poolcuda completions: no shell given, expected bash, zsh or fish"),
     (["top", "--once", "x"], "poolcuda top: x: expected options only"),
     (["options", "x"], "poolcuda options: x: expected no argument, as all options are listed"),
+    ([""], 'poolcuda: "": unknown command, expected one of those that --help lists'),
+    (["completions", ""], 'poolcuda completions: "": unknown shell, expected bash, zsh or fish'),
+    *[([*words, ""], f'poolcuda {words[0]}: "": expected {expected}') for words, expected in (
+        (["top"], "options only"), (["options"], "no argument, as all options are listed"), (["preload"], "no argument"),
+        (["trim", "1", "1M"], "PID and BYTES only"), (["replay", "x"], "one FILE only"), (["tune", "x"], "one FILE only"),
+        (["compare", "x", "x"], "two files only"), (["convert", "x", "x"], "IN and OUT only"), (["completions", "zsh"], "one shell only"))],
     *[(["run", *words, ""], 'poolcuda run: PROGRAM: "": expected the name of a program') for words in ([], ["--"])],
     *[(["set", "1", setting], f'poolcuda set: "{setting}": expected NAME=VALUE, as in MAX_IDLE=64M') for setting in ("", "=3", "POOLCUDA_=3")],
     *[(["set", "1", "STEAL=0", "ZERO=1", f"{name}=1"], "poolcuda set: POOLCUDA_STEAL: given twice, expected one value; nothing was set")
