@@ -43,6 +43,13 @@ def test_a_page_formats_without_warnings_and_has_its_sections(page):
     assert not re.search(r"@\w+@", text), "a word of the template"
 
 
+def test_the_commands_page_says_in_its_description_what_each_subcommand_is_for():
+    text = shown("poolcuda.1")
+    name, description = (text.partition(f"\n{section}\n")[2].partition("\n\n")[0] for section in ("NAME", "DESCRIPTION"))
+    assert set(re.findall(r"\w+", description)) >= set(COMMANDS)
+    assert all(word in name for word in ("runs", "watches", "steers", "reports", "tunes"))
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_whatis_finds_what_a_page_is_about(page):
     done = guard.run(["lexgrog", MAN / page], capture_output=True, text=True, check=False)
