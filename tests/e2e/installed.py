@@ -33,6 +33,9 @@ def preloads(command, library):
     exported, = re.findall(r"^\$ (export LD_PRELOAD=.*)$", (ROOT / "docs/getting-started.md").read_text(), re.M)
     assert "297 from idle memory" in told("sh", "-c", f'{exported}; export POOLCUDA_STATS=1; "$0" 2>&1',
                                           SAMPLES / "three_sites", **shell)
+    sanitized, = re.findall(r'`(LD_PRELOAD="\$\(gcc -print-file-name=libasan\.so\) .*")`', (ROOT / "README.md").read_text())
+    assert "297 from idle memory" in told("sh", "-c", f'{sanitized} POOLCUDA_STATS=1 "$0" 2>&1', SAMPLES / "three_sites",
+                                          **shell, ASAN_OPTIONS="detect_leaks=0")
 
 
 def documents_are_there(command, prefix):
