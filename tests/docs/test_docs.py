@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 
+import guard
 import pytest
 from blocks import DOCUMENTS, MAN_PAGES, ROOT, DocumentError, loosely, parse, run
 
@@ -82,6 +83,18 @@ def test_each_command_for_many_machines_is_run_by_a_test_and_each_recipe_says_if
         section = text[:recipe.start()].rpartition("\n#")[2]
         paragraph = re.split(r"\n\s*\n|\n- ", section.rstrip())[-1]
         assert "Not tested" in paragraph, f"{name}: a recipe without a word about whether it is tested, below: {paragraph}"
+
+
+FIGURES = r"/\S+/poolcuda\.\w+\.\d+-\d+-[0-9a-f]+\.\d+\.json"  # of `poolcuda run`
+
+
+def test_the_file_of_a_runs_figures_is_shown_as_the_command_prints_it(sandbox):
+    """With its folder and all parts of its name, which a comparison of lines passes over."""
+    work, environment = sandbox
+    printed = guard.run(["poolcuda", "run", "./three_sites"], cwd=work, env=environment, capture_output=True, text=True, check=True).stderr
+    shown = [(name, file) for name in DOCUMENTS for file in re.findall(r"^poolcuda: (?:figures in|next: poolcuda report) (\S+)$", (ROOT / name).read_text(), re.M)]
+    assert re.search(f"^poolcuda: figures in {FIGURES}$", printed, re.M) and len(shown) >= 4
+    assert [found for found in shown if not re.fullmatch(FIGURES, found[1])] == []
 
 
 def headings(file):
