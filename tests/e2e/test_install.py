@@ -1,6 +1,7 @@
 """meson install, to any place."""
 
 import json
+import os
 import re
 
 import guard
@@ -27,6 +28,19 @@ def test_an_installed_copy_works_below_destdir(tmp_path):
         assert (tree / file).is_file()
     unit = (tree / "share/poolcuda/monitoring/poolcuda-metrics.service").read_text()
     assert f"\nExecStart={prefix}/bin/poolcuda top " in unit
+
+
+@pytest.mark.parametrize("project", [".", "subprojects/simcuda"])
+def test_a_folder_without_cudas_headers_is_named_where_it_was_given_and_nothing_else_is(project, tmp_path):
+    done = guard.run(["meson", "setup", tmp_path / "build", ROOT / project, f"-Dcudainc={tmp_path}"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert f"-Dcudainc={tmp_path}: no cuda.h there" in done.stdout and "CUDA_HOME" not in done.stdout
+
+
+def test_where_cudas_headers_were_searched_in_vain_the_places_are_named(tmp_path):
+    places = {"CUDA_HOME": "", "CUDA_PATH": "", "CUDA_HEADER_FOLDERS": str(tmp_path)}
+    done = guard.run(["meson", "setup", tmp_path / "build", ROOT], capture_output=True, text=True, check=False, env={**os.environ, **places})
+    assert done.returncode != 0 and "cuda.h not found in $CUDA_HOME, $CUDA_PATH, the system or a pip package" in done.stdout
 
 
 @pytest.mark.parametrize("places", [
