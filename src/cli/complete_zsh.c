@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/completions.h"
 #include "cli/option_rows.h"
+#include "options/options.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,8 +77,11 @@ static void put_command(const struct command *command) {
     case ARGUMENTS_PROGRAM:
         fputs("'(-):program: _command_names -e' '*::argument: _normal' && result=0", stdout);
         break;
-    case ARGUMENTS_PROCESSES:
-        fputs("'*:process:_poolcuda_processes' && result=0", stdout);
+    case ARGUMENTS_PROCESS:
+        fputs("'1:process:_poolcuda_processes' '*: : ' && result=0", stdout);
+        break;
+    case ARGUMENTS_SETTINGS:
+        fputs("'1:process:_poolcuda_processes' '*:setting:_poolcuda_settings' && result=0", stdout);
         break;
     case ARGUMENTS_WORDS:
         fputs("'1:argument:", stdout);
@@ -89,18 +93,38 @@ static void put_command(const struct command *command) {
 }
 
 void complete_zsh(void) {
-    fputs("#compdef poolcuda\n"
-          "# zsh completion for poolcuda, made by `poolcuda completions zsh`.\n"
-          "\n"
-          "_poolcuda_processes() {\n"
-          "    local -a processes\n"
-          "    local folder name\n"
-          "    for folder in /proc/<->(N); do\n"
-          "        name=\n"
-          "        read -r name 2>/dev/null <$folder/comm\n"
-          "        processes+=(\"${folder:t}:$name\")\n"
-          "    done\n"
-          "    _describe -t processes process processes\n"
+    fputs(
+        "#compdef poolcuda\n"
+        "# zsh completion for poolcuda, made by `poolcuda completions zsh`.\n"
+        "\n"
+        "# The user's pooled programs that run: each has an entry there, which a killed one leaves "
+        "behind.\n"
+        "_poolcuda_processes() {\n"
+        "    local -a processes=('all:all of them')\n"
+        "    local entry name\n"
+        "    for entry in /dev/shm/poolcuda-$EUID/<->(|-<->)(N:t); do\n"
+        "        name=\n"
+        "        if [[ $entry == <-> ]]; then\n"
+        "            [[ -d /proc/$entry ]] || continue\n"
+        "            read -r name 2>/dev/null </proc/$entry/comm\n"
+        "        fi\n"
+        "        processes+=(\"$entry:$name\")\n"
+        "    done\n"
+        "    _describe -t processes process processes\n"
+        "}\n"
+        "\n"
+        "_poolcuda_settings() {\n"
+        "    local -a settings=(\n",
+        stdout);
+    for (size_t i = 0; i < option_count; i++) {
+        if (!option_table[i].live)
+            continue;
+        printf("        '%s=:", option_without_prefix(option_table[i].name));
+        put_text(option_table[i].help, option_help_brief(option_table[i].help));
+        fputs("'\n", stdout);
+    }
+    fputs("    )\n"
+          "    _describe -t settings setting settings -S ''\n"
           "}\n"
           "\n"
           "_poolcuda() {\n"

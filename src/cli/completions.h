@@ -2,6 +2,11 @@
 #ifndef POOLCUDA_CLI_COMPLETIONS_H
 #define POOLCUDA_CLI_COMPLETIONS_H
 
+/* The name of an option of the table as `poolcuda set` takes it. */
+static inline const char *option_without_prefix(const char *name) {
+    return name + sizeof "POOLCUDA_" - 1;
+}
+
 /* Each prints a script to stdout, to be installed where its shell looks for completions of
  * poolcuda. */
 void complete_bash(void);

@@ -1,5 +1,6 @@
 """What the shells offer, asked of real shells: bash, zsh and fish."""
 
+import os
 import pathlib
 import re
 import shlex
@@ -7,6 +8,7 @@ import shlex
 import guard
 import pytest
 from conftest import BUILD, COMMAND, ROOT
+from steered import FOLDER, Program
 
 HERE = pathlib.Path(__file__).parent
 SHELLS = ["bash", "zsh", "fish"]
@@ -20,7 +22,7 @@ def in_bash(script, line, folder, before="", whole=False):
     then they are `whole`."""
     words = []
     for word in line.split(" "):
-        name, equals, value = word.partition("=") if word.startswith("-") and not whole else (word, "", "")
+        name, equals, value = word.partition("=") if not whole else (word, "", "")
         words += [name] + ([equals] if equals else []) + ([value] if value else [])
     ask = (f"{before}source {script}; COMP_LINE={shlex.quote(line)}; COMP_POINT={len(line)}; COMP_WORDS=({' '.join(map(shlex.quote, words))}); COMP_CWORD={len(words) - 1}; "
            "_poolcuda; printf '%s\\n' \"${COMPREPLY[@]}\"")
@@ -173,9 +175,62 @@ def test_bash_completes_a_value_of_an_unbroken_word():
     assert guard.run(command, capture_output=True, text=True, check=True).stdout == "--free=sync\n"
 
 
+def processes_of(offers):
+    """Rather than nothing, and beside others, zsh offers options."""
+    return {offer for offer in offers if not offer.startswith("-")}
+
+
+@pytest.fixture(scope="module")
+def programs():
+    """A pooled program that runs, and one that was killed and has left its entry; the folder of entries, from before both."""
+    before = set(os.listdir(FOLDER)) if FOLDER.is_dir() else set()
+    with Program() as killed, Program() as program:
+        killed.say("kill")
+        killed.process.wait()
+        assert killed.page.exists()
+        yield program.pid, killed.pid, before
+
+
+@pytest.mark.parametrize("line", ["poolcuda trim ", "poolcuda set ", "poolcuda trim --timeout=5 --device 0 ", "poolcuda set -t 5 "])
 @pytest.mark.parametrize("shell", SHELLS)
-def test_processes_are_offered(shell, sample, folder):
-    assert "1" in ask(shell, sample / shell, "poolcuda trim ", folder)
+def test_the_pooled_programs_that_run_are_offered_and_all_of_them(shell, line, programs, folder):
+    running, killed, before = programs
+    offers = ask(shell, REAL[shell], line, folder)
+    assert {"all", str(running)} <= processes_of(offers) <= {"all", str(running), *before}
+    assert str(killed) not in offers and str(os.getpid()) not in offers
+    if shell != "bash":
+        assert offers["all"] == "all of them" and offers[str(running)] == "steered"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_program_of_another_pid_namespace_is_offered_by_its_entry(shell, folder, programs):
+    entry = FOLDER / "4711-4026531836"
+    entry.touch()
+    offers = ask(shell, REAL[shell], "poolcuda trim ", folder)
+    entry.unlink()
+    assert entry.name in offers and str(programs[0]) in offers
+
+
+@pytest.mark.parametrize("line", ["poolcuda set all ", "poolcuda set 1 ZERO=1 ", "poolcuda set -t 5 all ", "poolcuda set --timeout=5 1 STEAL=0 ",
+                                  "poolcuda set all M"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_behind_the_process_the_options_are_offered_that_may_change(shell, line, folder):
+    told = guard.run([COMMAND, "options"], capture_output=True, text=True, check=True).stdout
+    names = {f"{name}=" for name in re.findall(r"^POOLCUDA_(\w+) \(.*; may change while the program runs\)$", told, re.M)}
+    offers = ask(shell, REAL[shell], line, folder)
+    assert len(names) > 5 and processes_of(offers) == {name for name in names if name.startswith(line.rpartition(" ")[2])}
+    assert shell == "bash" or all(offers.values())
+
+
+@pytest.mark.parametrize("line", ["poolcuda trim all ", "poolcuda trim 1 1", "poolcuda set all MAX_IDLE=", "poolcuda set all MAX_IDLE=6"])
+@pytest.mark.parametrize("shell", SHELLS)
+def test_no_process_and_no_option_is_offered_where_a_size_or_a_value_is_wanted(shell, line, folder):
+    assert processes_of(ask(shell, REAL[shell], line, folder)) <= {line.rpartition(" ")[2]}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_options_are_offered_behind_a_process_too(shell, folder):
+    assert "timeout" in {offer.strip("-") for offer in ask(shell, REAL[shell], "poolcuda trim all --t", folder)}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

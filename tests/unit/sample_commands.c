@@ -30,7 +30,7 @@ const struct argp main_argp = {0};
 const struct command command_table[] = {
     {"run", "run a program; or not", &made_up_run, nothing, ARGUMENTS_PROGRAM,
      COMMAND_POOLS_NOTHING},
-    {"trim", "have processes give back: all", &made_up_trim, nothing, ARGUMENTS_PROCESSES,
+    {"trim", "have processes give back: all", &made_up_trim, nothing, ARGUMENTS_PROCESS,
      COMMAND_POOLS_NOTHING},
     {"plain", "it's plain", &made_up_plain, nothing, ARGUMENTS_NOTHING, COMMAND_POOLS_NOTHING},
     {"completions", "print them", &completions_argp, command_completions, ARGUMENTS_WORDS,
