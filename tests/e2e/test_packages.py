@@ -13,7 +13,7 @@ import zipfile
 import guard
 import pytest
 from conftest import BUILD, ROOT
-from installed import CLEAN, VERSION, files, replayed, told, works
+from installed import CLEAN, VERSION, files, links_lead_somewhere, replayed, told, works
 
 # One worker makes each package, once.
 pytestmark = pytest.mark.xdist_group("packages")
@@ -70,6 +70,7 @@ def test_the_tarball_runs_wherever_it_is_unpacked_and_moved(portable, tmp_path):
         tar.extractall(tmp_path)
     tree = tmp_path / f"poolcuda-{VERSION}-linux-{ARCH}"
     works(tree, "lib/libpoolcuda.so")
+    links_lead_somewhere(tree)
     moved = tree.rename(tmp_path / "elsewhere")
     works(moved, "lib/libpoolcuda.so")
     # LD_PRELOAD cannot name a path with a space, but the command may lie there.
