@@ -92,6 +92,10 @@ static bool obey(struct view *view, int key) {
     return key != 'q' && key != 'Q';
 }
 
+/* What a terminal, a user or a service ends a process with. */
+static const int ends[] = {SIGINT, SIGTERM, SIGQUIT, SIGHUP};
+enum { END_COUNT = sizeof ends / sizeof ends[0] };
+
 static volatile sig_atomic_t ended_by; /* the signal; 0: none came */
 
 static void note_end(int number) {
@@ -101,9 +105,8 @@ static void note_end(int number) {
 /* The screen must be given back before a signal ends the process. curses' own handlers do so, and
  * then end with 1, which would stand for a failure. */
 static void catch_ends(void) {
-    static const int ends[] = {SIGINT, SIGTERM};
     struct sigaction own = {.sa_handler = note_end}, before;
-    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+    for (size_t i = 0; i < END_COUNT; i++)
         if (sigaction(ends[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(ends[i], &own, NULL);
 }
@@ -123,8 +126,8 @@ static bool wait_for_key(uint64_t until) {
     uint64_t now = live_now(), left = until > now ? until - now : 0;
     struct timespec pause = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
     sigemptyset(&barred);
-    sigaddset(&barred, SIGINT);
-    sigaddset(&barred, SIGTERM);
+    for (size_t i = 0; i < END_COUNT; i++)
+        sigaddset(&barred, ends[i]);
     sigaddset(&barred, SIGWINCH);
     sigprocmask(SIG_BLOCK, &barred, &before);
     int ready = ended_by ? 0 : ppoll(&keys, 1, &pause, &before);

@@ -7,6 +7,7 @@ import pathlib
 import pty
 import pwd
 import re
+import resource
 import select
 import shutil
 import signal
@@ -601,6 +602,7 @@ class Screen:
     def __init__(self, lines=24, columns=120):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # which Ctrl-\ would leave
             os.execve(COMMAND, ["poolcuda", "top", "--interval", "0.1"], {**os.environ, "TERM": "vt100"})
         self.resize(lines, columns)
         self.text = ""
@@ -647,13 +649,13 @@ def test_top_on_a_terminal_refreshes_sorts_resizes_and_quits(program):
     assert screen.end() == 0
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP])
 def test_top_gives_the_terminal_back_and_ends_by_the_signal_that_ends_it(program, how):
     screen = Screen()
     screen.until(str(program.pid))
     assert not termios.tcgetattr(screen.terminal)[3] & termios.ECHO
-    if how == signal.SIGINT:
-        screen.press("\x03")  # Ctrl-C
+    if how in (signal.SIGINT, signal.SIGQUIT):
+        screen.press("\x03" if how == signal.SIGINT else "\x1c")  # Ctrl-C, Ctrl-\
     else:
         os.kill(screen.pid, how)
     assert os.waitstatus_to_exitcode(os.waitpid(screen.pid, 0)[1]) == -how
