@@ -192,7 +192,7 @@ static void check_machine_driver(struct doctor *doctor) {
     own[length > 0 ? length : 0] = '\0';
     struct elf_file self = elf_file_read(own);
     if (self.interpreter)
-        check_driver(doctor, self.interpreter, doctor->library ? doctor->library : own);
+        check_driver(doctor, self.interpreter, doctor->library ? doctor->library : own, true);
     elf_file_free(&self);
 }
 

@@ -1,11 +1,15 @@
 """poolcuda doctor: this machine, its driver, its environment."""
 
+import shlex
 import shutil
 
+import guard
 import pytest
 from conftest import COMMAND, LIBRARY
-from diagnoses import CUDART, EMPTY, MALLOC, OPENER, build, doctor
+from diagnoses import CUDART, EMPTY, MALLOC, OPENER, build, doctor, environment
 from steered import NEEDS_MOUNT
+from test_nvidia_runtime import SOURCE as NVIDIA_SOURCE
+from test_nvidia_runtime import toolkit
 
 
 def test_the_machine_alone(doctor):
@@ -20,6 +24,28 @@ def test_without_a_driver(doctor):
         pytest.skip("this machine has a driver: run it on one without")
     assert said.problems == {"driver-missing"}
     assert said.code == 1
+
+
+def remedy_without_a_driver(doctor, program, **env):
+    said = doctor(program, env={"LD_LIBRARY_PATH": "", **env})
+    if said.facts["driver_library"]:
+        pytest.skip("this machine has a driver: run it on one without")
+    assert "driver-missing" in said.problems
+    return said["driver-missing"][0]["remedy"]
+
+
+def test_without_a_driver_the_command_for_the_simulated_gpu_is_named_and_works(doctor):
+    remedy = remedy_without_a_driver(doctor, OPENER)
+    assert "LD_LIBRARY_PATH" not in remedy
+    command = shlex.split(remedy.rpartition(": ")[2])
+    assert command == [str(COMMAND), "run", "--simulate", "--", str(OPENER)]
+    guard.run([*command[:2], "--stats=0", *command[2:]], env=environment(LD_LIBRARY_PATH=""), check=True, capture_output=True)
+
+
+@pytest.mark.skipif(not toolkit(), reason="no CUDA toolkit with NVIDIA's runtime here: install it")
+def test_without_a_driver_no_simulated_gpu_is_named_to_a_program_that_it_would_refuse(doctor, build):
+    program = build("program", NVIDIA_SOURCE, f"-L{toolkit()}", "-lcudart")
+    assert "simulate" not in remedy_without_a_driver(doctor, program, LD_LIBRARY_PATH=str(toolkit()))
 
 
 def test_a_driver_that_is_too_old_for_the_runtime(doctor, build, tmp_path):

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from conftest import PROGRAMS
-from diagnoses import CUDART, EMPTY, IS_ROOT, MALLOC, NOBODY, OPENER, STATIC_CUDART, build, doctor
+from diagnoses import CUDART, EMPTY, IS_ROOT, MALLOC, NOBODY, OPENER, STATIC_CUDART, build, doctor, script
 from test_nvidia_runtime import SOURCE as NVIDIA_SOURCE
 from test_nvidia_runtime import toolkit
 
@@ -108,10 +108,17 @@ def test_without_its_plugin_a_host_shows_no_cuda(doctor):
     assert said.code == 3 and "names that are not in its file" in said.text("cannot-know")
 
 
-@pytest.mark.parametrize("plugin, problem", [("absent.so", "missing"), ("text", "not-elf"), (".", "not-a-file")])
-def test_a_plugin_that_is_none(doctor, tmp_path, plugin, problem):
+@pytest.mark.parametrize("plugin, problem", [("absent.so", "missing"), ("text", "not-elf"), ("command", "not-elf"), ("script", "not-a-library"),
+                                             (".", "not-a-file"), ("half", "damaged"), ("nothing", "empty")])
+def test_a_plugin_that_is_none_is_told_as_a_library(doctor, tmp_path, plugin, problem):
     (tmp_path / "text").write_text("text")
-    assert problem in doctor("--with-library", plugin, OPENER).problems
+    script(tmp_path / "command", "text")
+    script(tmp_path / "script", "#!/bin/sh\n")
+    (tmp_path / "half").write_bytes((PROGRAMS / "libdeep_plugin.so").read_bytes()[:1000])
+    (tmp_path / "nothing").touch()
+    said = doctor("--with-library", plugin, OPENER)
+    assert said.problems == {problem} and "program" not in said.text(problem)
+    assert "library" in said.text(problem) or problem == "empty"
 
 
 def test_a_program_without_cuda_has_nothing_to_pool(doctor, build):

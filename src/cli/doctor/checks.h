@@ -87,6 +87,9 @@ void subject_free(struct subject *subject);
  * to do not count. */
 bool subject_uses_cuda(const struct subject *subject);
 
+/* Whether it reaches CUDA by NVIDIA's runtime, which serves no program on the simulated GPU. */
+bool subject_has_nvidias_runtime(const struct subject *subject);
+
 /* The end of it all: what follows if no CUDA was seen. */
 void check_conclusion(struct doctor *doctor);
 
@@ -103,8 +106,10 @@ bool disables(const char *value);
 bool check_disabled(struct doctor *doctor, const char *who);
 
 /* The driver's library and the kernel's driver, as `program` (the file of a dynamic program or
- * library, NULL: none) would find them; `interpreter` is its ld.so. */
-void check_driver(struct doctor *doctor, const char *interpreter, const char *program);
+ * library, NULL: none) would find them; `interpreter` is its ld.so. may_simulate: nothing is known
+ * for which it could not run on the simulated GPU. */
+void check_driver(struct doctor *doctor, const char *interpreter, const char *program,
+                  bool may_simulate);
 
 /* A program, given as a shell is given it; arguments is NULL-terminated. */
 void check_program(struct doctor *doctor, const char *name, char *const *arguments);

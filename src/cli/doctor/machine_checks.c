@@ -165,7 +165,21 @@ static void tell_driver(struct doctor *doctor, const char *path) {
     }
 }
 
-void check_driver(struct doctor *doctor, const char *interpreter, const char *program) {
+/* What to do without a driver. The simulated GPU is named only where it may be a way out. */
+static void tell_ways_to_a_driver(struct doctor *doctor, bool may_simulate) {
+    static const char ways[] = "install NVIDIA's driver or start the container with its GPUs";
+    char simulated[PATH_MAX];
+    if (may_simulate && simulated_driver(simulated, sizeof simulated))
+        findings_remedy(&doctor->findings,
+                        "%s; to try things out, programs of the driver API run on a simulated GPU: "
+                        "%s run --simulate --%s",
+                        ways, doctor->self, *doctor->command ? doctor->command : " PROGRAM");
+    else
+        findings_remedy(&doctor->findings, "%s", ways);
+}
+
+void check_driver(struct doctor *doctor, const char *interpreter, const char *program,
+                  bool may_simulate) {
     if (doctor->driver_told || !bindings_trusts(interpreter))
         return;
     doctor->driver_told = true;
@@ -183,13 +197,7 @@ void check_driver(struct doctor *doctor, const char *interpreter, const char *pr
         findings_cause(&doctor->findings,
                        "ld.so finds it neither in LD_LIBRARY_PATH nor in the program's own "
                        "or the system's folders: CUDA programs cannot work here");
-        char simulated[PATH_MAX], *slash = NULL;
-        if (simulated_driver(simulated, sizeof simulated) && (slash = strrchr(simulated, '/')))
-            *slash = '\0';
-        findings_remedy(
-            &doctor->findings, "install NVIDIA's driver or start the container with its GPUs%s%s",
-            slash ? "; to try things out there is a simulated GPU: LD_LIBRARY_PATH=" : "",
-            slash ? simulated : "");
+        tell_ways_to_a_driver(doctor, may_simulate);
     }
     free(path);
 }

@@ -25,14 +25,17 @@ const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* False, with a finding, if this file is nothing that ld.so could load anything into. */
-static bool check_kind(struct findings *findings, const struct subject *subject) {
+/* False, with a finding, if this file is nothing that ld.so could load anything into, or, where it
+ * was given as a library, nothing that it could load. */
+static bool check_kind(struct findings *findings, const struct subject *subject, bool library) {
     const struct elf_file *file = &subject->file;
     const char *name = subject->name;
     switch (file->kind) {
     case ELF_MISSING:
         findings_add(findings, "missing", SEVERITY_PROBLEM, "%s: %s", name, strerror(file->error));
-        findings_remedy(findings, "give the path of a program, or the name of one in PATH");
+        findings_remedy(findings, library
+                                      ? "give the path of a library"
+                                      : "give the path of a program, or the name of one in PATH");
         return false;
     case ELF_UNREADABLE:
         findings_add(findings, "unreadable", SEVERITY_PROBLEM, "%s cannot be read: %s", name,
@@ -43,7 +46,7 @@ static bool check_kind(struct findings *findings, const struct subject *subject)
     case ELF_SPECIAL:
         findings_add(findings, "not-a-file", SEVERITY_PROBLEM, "%s is %s", name,
                      file->kind == ELF_DIRECTORY ? "a directory" : "no regular file");
-        findings_remedy(findings, "give the path of a program");
+        findings_remedy(findings, "give the path of a %s", library ? "library" : "program");
         return false;
     case ELF_EMPTY:
         findings_add(findings, "empty", SEVERITY_PROBLEM, "%s is empty", name);
@@ -51,16 +54,22 @@ static bool check_kind(struct findings *findings, const struct subject *subject)
         return false;
     case ELF_OTHER:
         /* As execvp, by which `poolcuda run` starts programs, hands such a file to /bin/sh. */
-        if (script_is_text(subject->path) && access(subject->path, X_OK) == 0)
+        if (!library && script_is_text(subject->path) && access(subject->path, X_OK) == 0)
             return true;
+        if (library) {
+            findings_add(findings, "not-elf", SEVERITY_PROBLEM, "%s is no shared library", name);
+            findings_cause(findings, "it does not begin with ELF's mark");
+            findings_remedy(findings, "give the path of a library");
+            return false;
+        }
         findings_add(findings, "not-elf", SEVERITY_PROBLEM,
                      "%s is neither an ELF program nor a script", name);
         findings_cause(findings, "it begins neither with ELF's mark nor with #!");
         findings_remedy(findings, "give the program that the system starts in the end");
         return false;
     case ELF_DAMAGED:
-        findings_add(findings, "damaged", SEVERITY_PROBLEM, "%s is damaged or no program: %s", name,
-                     file->damaged);
+        findings_add(findings, "damaged", SEVERITY_PROBLEM, "%s is damaged or no %s: %s", name,
+                     library ? "library" : "program", file->damaged);
         findings_remedy(findings, "build or copy it again");
         return false;
     case ELF_SCRIPT:
@@ -298,8 +307,9 @@ static bool check_dynamic_program(struct doctor *doctor, struct subject *subject
             findings, "%s could not judge recycled memory, so nothing is pooled under it", checker);
         findings_remedy(findings, "run the program itself to pool");
     }
-    check_driver(doctor, subject->file.interpreter, subject->path);
     subject_look(doctor, subject, subject->file.interpreter);
+    check_driver(doctor, subject->file.interpreter, subject->path,
+                 !subject_has_nvidias_runtime(subject));
     check_routes(doctor, subject);
     check_hooks(doctor, subject);
     check_surroundings(doctor, subject);
@@ -361,7 +371,7 @@ void check_program_file(struct doctor *doctor, const char *name, const char *pat
         findings_fact(&doctor->findings, "program", subject.path);
     bool before = doctor->cuda_seen;
     doctor->cuda_seen = false;
-    if (check_kind(&doctor->findings, &subject))
+    if (check_kind(&doctor->findings, &subject, false))
         check_good_file(doctor, &subject, path, arguments, seen);
     seen->uses_cuda = doctor->cuda_seen;
     doctor->cuda_seen = doctor->cuda_seen || before;
@@ -398,11 +408,12 @@ void check_plugin(struct doctor *doctor, const char *path) {
     subject.file = elf_file_read(subject.path);
     /* Its ld.so is that of its program, which is ours if they can be loaded together. */
     own_interpreter(interpreter, own);
-    if (check_kind(findings, &subject)) {
+    if (check_kind(findings, &subject, true)) {
         if (subject.file.kind != ELF_GOOD || subject.file.bits != 64 ||
             subject.file.machine != OWN_MACHINE) {
             findings_add(findings, "not-a-library", SEVERITY_PROBLEM,
                          "%s is no library for this machine", path);
+            findings_remedy(findings, "give a library that was built for this machine");
         } else {
             subject_look(doctor, &subject, interpreter);
             check_routes(doctor, &subject);

@@ -143,21 +143,25 @@ static bool is_nvidias(const struct elf_file *file) {
             file->marks.found[MARK_runtime_lock_text]);
 }
 
-/* NVIDIA's runtime checks what driver it is on: it serves no program on the simulated GPU. Who uses
- * the driver as well, by itself, may still get somewhere. */
-static void check_nvidias_runtime(struct doctor *doctor, const struct subject *subject) {
-    struct findings *findings = &doctor->findings;
+/* NVIDIA's runtime checks what driver it is on. Who uses the driver as well, by itself, may still
+ * get somewhere. */
+bool subject_has_nvidias_runtime(const struct subject *subject) {
     const char *runtime = bindings_library(&subject->loaded, "libcudart.so");
-    bool refused = (subject->routes & ROUTE_STATIC_RUNTIME) && is_nvidias(&subject->file);
-    if (!refused && runtime) {
+    bool found = (subject->routes & ROUTE_STATIC_RUNTIME) && is_nvidias(&subject->file);
+    if (!found && runtime) {
         struct elf_file file = elf_file_read(runtime);
-        refused = is_nvidias(&file);
+        found = is_nvidias(&file);
         elf_file_free(&file);
     }
-    for (size_t i = 0; !refused && !subject->routes && i < subject->module_count; i++)
-        refused = (subject->modules[i].routes & ROUTE_STATIC_RUNTIME) &&
-                  is_nvidias(&subject->modules[i].file);
-    if (!refused || !doctor->simulated)
+    for (size_t i = 0; !found && !subject->routes && i < subject->module_count; i++)
+        found = (subject->modules[i].routes & ROUTE_STATIC_RUNTIME) &&
+                is_nvidias(&subject->modules[i].file);
+    return found;
+}
+
+static void check_nvidias_runtime(struct doctor *doctor, const struct subject *subject) {
+    struct findings *findings = &doctor->findings;
+    if (!doctor->simulated || !subject_has_nvidias_runtime(subject))
         return;
     findings_add(findings, "runtime-refuses", SEVERITY_PROBLEM,
                  "%s cannot run on the simulated GPU: NVIDIA's runtime refuses a simulated driver",
