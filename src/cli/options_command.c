@@ -53,7 +53,10 @@ static const struct argp_option options[] = {
 const struct argp options_argp = {
     .options = options,
     .parser = parse,
-    .doc = "Lists the environment variables that libpoolcuda.so obeys.",
+    .doc = "Lists the environment variables that libpoolcuda.so obeys.\v"
+           "A size is bytes, or carries K, M, G or T, which B or iB may follow: powers of 1024. "
+           "Instead of 1, the values yes, on and true are taken, and instead of 0 no, off and "
+           "false. Upper and lower case are one in words and units.",
 };
 
 int command_options(int argc, char **argv) {

@@ -1,5 +1,8 @@
 #include "cli/tune_search.h"
 
+#include "base/written.h"
+#include "options/options.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,11 +123,20 @@ static void set_value(struct tune_setting *setting, const char *name, const char
         set(setting, name, value);
 }
 
+/* The preset that the user has fixed, as its table has it, in whatever case it was written. */
+static const char *fixed_preset(void) {
+    const char *written = getenv("POOLCUDA_PRESET");
+    for (size_t i = 0; i < preset_count; i++)
+        if (written_same(written, preset_table[i].name, strlen(preset_table[i].name)))
+            return preset_table[i].name;
+    return written;
+}
+
 static struct tune_setting make_setting(const struct tune_search *search,
                                         const struct family *family, const struct choice *choice) {
     struct tune_setting setting = {.preset = family->preset};
     if (is_fixed("POOLCUDA_PRESET"))
-        setting.preset = getenv("POOLCUDA_PRESET");
+        setting.preset = fixed_preset();
     if (strcmp(family->preset, "default") != 0)
         set(&setting, "POOLCUDA_PRESET", family->preset);
     for (int axis = 0; axis < AXES; axis++)

@@ -1,6 +1,7 @@
 #include "options/options.h"
 
 #include "base/format.h"
+#include "base/written.h"
 
 #include <string.h>
 
@@ -37,25 +38,9 @@ static const struct {
 #undef OPTION
 };
 
-/* Numbers are read here and not by strtod: the program may have set a locale with a decimal comma.
- */
-static bool read_number(const char **text, double *value) {
-    const char *p = *text;
-    double whole = 0, unit = 1;
-    int digits = 0;
-    for (; *p >= '0' && *p <= '9'; p++, digits++)
-        whole = whole * 10 + (*p - '0');
-    if (*p == '.')
-        for (p++; *p >= '0' && *p <= '9'; p++, digits++)
-            whole += (*p - '0') * (unit /= 10);
-    *text = p;
-    *value = whole;
-    return digits > 0 && digits <= 24;
-}
-
 static bool read_whole(const char *text, double minimum, double maximum, uint64_t *value) {
     double number;
-    if (strchr(text, '.') || !read_number(&text, &number) || *text || number < minimum ||
+    if (strchr(text, '.') || !written_number(&text, &number) || *text || number < minimum ||
         number > maximum)
         return false;
     *value = (uint64_t)number;
@@ -63,10 +48,7 @@ static bool read_whole(const char *text, double minimum, double maximum, uint64_
 }
 
 static bool same_word(const char *text, const char *word) {
-    for (; *text && *word; text++, word++)
-        if ((*text >= 'A' && *text <= 'Z' ? *text + 32 : *text) != *word)
-            return false;
-    return !*text && !*word;
+    return written_same(text, word, strlen(word));
 }
 
 static bool read_bool(const char *text, bool *value) {
@@ -81,42 +63,20 @@ static bool read_bool(const char *text, bool *value) {
     return false;
 }
 
-/* A size: a number and, optionally, K, M, G, T or their B and iB forms, all powers of 1024. */
-static bool read_size(const char *text, double number, uint64_t *bytes) {
-    static const char units[] = "kmgt";
-    double scale = 1;
-    const char *unit = *text ? strchr(units, *text | 32) : NULL;
-    if (unit) {
-        for (const char *u = units; u <= unit; u++)
-            scale *= 1024;
-        text++;
-        if (*text == 'i')
-            text++;
-        if (text[-1] == 'i' && *text != 'B')
-            return false;
-    }
-    if (*text == 'B')
-        text++;
-    if (*text || number * scale >= 18446744073709551616.0)
-        return false;
-    *bytes = (uint64_t)(number * scale);
-    return true;
-}
-
 static bool read_limit(const char *text, struct limit *limit) {
     double number;
     if (same_word(text, "auto")) {
         *limit = (struct limit){.kind = LIMIT_AUTO};
         return true;
     }
-    if (!read_number(&text, &number))
+    if (!written_number(&text, &number))
         return false;
     if (text[0] == '%' && !text[1] && number <= 100) {
         *limit = (struct limit){.kind = LIMIT_PERCENT, .percent = number};
         return true;
     }
     limit->kind = LIMIT_BYTES;
-    return read_size(text, number, &limit->bytes);
+    return written_size(text, number, &limit->bytes);
 }
 
 /* Finds the place of `text` among words separated by |. */
@@ -124,7 +84,7 @@ static bool read_word(const char *text, const char *words, int *value) {
     for (*value = 0; *words; ++*value) {
         const char *end = strchr(words, '|');
         size_t length = end ? (size_t)(end - words) : strlen(words);
-        if (strlen(text) == length && strncmp(text, words, length) == 0)
+        if (written_same(text, words, length))
             return true;
         words += length + (end != NULL);
     }
@@ -141,7 +101,7 @@ static bool read_value(size_t row, const char *text, struct options *options) {
         return read_whole(text, info->minimum, info->maximum, target);
     case KIND_RATIO: {
         double number;
-        if (!read_number(&text, &number) || *text || number < info->minimum ||
+        if (!written_number(&text, &number) || *text || number < info->minimum ||
             number > info->maximum)
             return false;
         *(double *)target = number;

@@ -375,7 +375,14 @@ def test_a_variable_that_is_no_option_is_reported_and_ignored():
     assert figures(json.loads(done.stdout)) == figures(replay(MOE))
 
 
-@pytest.mark.parametrize("memory", ["", "x", "0", "-1G", "1M", "5T", "16X", "16GB", "nan", "inf"])
+@pytest.mark.parametrize("memory", ["16777216", "16777216B", "16384k", "16M", "16m", "16MB", "16MiB", "16mib", "0.015625G"])
+def test_a_size_is_written_as_in_the_options_of_the_library(memory):
+    result, by_option = replay(MGPU, "--memory", memory), replay(MGPU, "--max-idle", memory)
+    assert result["memory"] == 16 << 20
+    assert figures(by_option, "options") == figures(replay(MGPU, "--max-idle", 16 << 20), "options")
+
+
+@pytest.mark.parametrize("memory", ["", "x", "0", "-1G", "1M", "5T", "16X", "16Gi", "16iB", "16GBB", "nan", "inf"])
 def test_a_bad_size_of_memory_is_bad_usage(memory):
     done = command("replay", f"--memory={memory}", MOE)
     assert (done.returncode, done.stdout) == (2, "")

@@ -447,8 +447,9 @@ def test_the_plot_shows_the_program_without_the_pool(trace, tmp_path):
     assert all(one[2] >= x - 0.01 for one in dots), "nothing holds less"
 
 
-def test_a_preset_that_the_user_fixes_is_alone_in_the_plots_legend(tmp_path):
-    tune(SSIM, "--preset=vmm", "--plot", tmp_path / "drawn")
+@pytest.mark.parametrize("preset", ["vmm", "VMM"])
+def test_a_preset_that_the_user_fixes_is_alone_in_the_plots_legend(preset, tmp_path):
+    tune(SSIM, f"--preset={preset}", "--plot", tmp_path / "drawn")
     _, legend = marks(tmp_path / "drawn.svg")
     assert [COLOURS[colour] for colour, form, _, _ in legend if form == "dot"] == ["vmm"]
 

@@ -82,6 +82,15 @@ static void a_bad_value_is_told_with_what_was_expected_and_what_is_used(void **s
         {"POOLCUDA_MAX_IDLE=99999999999T", "poolcuda: POOLCUDA_MAX_IDLE=\"99999999999T\": expected "
                                            "auto, a size such as 64M or a share such as 5%, using "
                                            "auto\n"},
+        {"POOLCUDA_MAX_IDLE=64Mi",
+         "poolcuda: POOLCUDA_MAX_IDLE=\"64Mi\": expected auto, a size such "
+         "as 64M or a share such as 5%, using auto\n"},
+        {"POOLCUDA_MAX_IDLE=64iB",
+         "poolcuda: POOLCUDA_MAX_IDLE=\"64iB\": expected auto, a size such "
+         "as 64M or a share such as 5%, using auto\n"},
+        {"POOLCUDA_MAX_IDLE=64MBB",
+         "poolcuda: POOLCUDA_MAX_IDLE=\"64MBB\": expected auto, a size such "
+         "as 64M or a share such as 5%, using auto\n"},
         {"POOLCUDA_MAX_IDLE=\033[31m\"", "poolcuda: POOLCUDA_MAX_IDLE=\"?[31m?\": expected auto, a "
                                          "size such as 64M or a share such as "
                                          "5%, using auto\n"},
@@ -110,7 +119,10 @@ static void sizes_take_units_of_1024(void **state) {
     assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=64M"), 64 << 20);
     assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=64MB"), 64 << 20);
     assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=64MiB"), 64 << 20);
+    assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=64mib"), 64 << 20);
+    assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=64B"), 64);
     assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=1.5G"), 1610612736);
+    assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=0.015625G"), 16 << 20);
     assert_int_equal(limit_bytes("POOLCUDA_MAX_IDLE=2T"), (uint64_t)2 << 40);
 }
 
@@ -123,6 +135,12 @@ static void shares_and_words_are_understood(void **state) {
     parse("POOLCUDA_STATS=Yes", "POOLCUDA_STEAL=off");
     assert_true(options.stats);
     assert_false(options.steal);
+    parse("POOLCUDA_FREE=DEFER", "POOLCUDA_PRESET=Vmm");
+    assert_int_equal(options.free_mode, 2);
+    assert_string_equal(preset_table[options.preset].name, "vmm");
+    parse("POOLCUDA_STATS=JSON", "POOLCUDA_CHECK=TRUE");
+    assert_int_equal(options.stats, 2);
+    assert_int_equal(options.check, 1);
     assert_int_equal(lines, 0);
 }
 
