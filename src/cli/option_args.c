@@ -1,6 +1,7 @@
 #include "cli/option_args.h"
 
 #include "cli/commands.h"
+#include "cli/option_values.h"
 #include "cli/usage.h"
 
 #include <ctype.h>
@@ -70,6 +71,23 @@ static void shorten(struct argp_option *row) {
             row->arg = "WORD";
 }
 
+static char expected[256]; /* the values of an option, in words */
+
+static void add_expected(const char *text) {
+    size_t length = strlen(expected);
+    snprintf(expected + length, sizeof expected - length, "%s", text);
+}
+
+/* An empty variable is one that is not set, but who types an option means something by it. An empty
+ * list of names is one without a name. */
+static void refuse_empty(const struct option_info *info, const char *option,
+                         struct argp_state *state) {
+    if (strcmp(info->type, "NAMES") == 0)
+        return;
+    option_values(info, add_expected);
+    usage_error(state, "%s: \"\": expected %s", option, expected);
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     char option[NAME_MAX_LENGTH + 2];
     if (key == ARGP_KEY_INIT) {
@@ -81,6 +99,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     snprintf(option, sizeof option, "--%s", names[key - FIRST_KEY]);
     if (strcmp(option_table[key - FIRST_KEY].type, "PATH") == 0)
         usage_file(argument, option, state);
+    if (!*argument)
+        refuse_empty(&option_table[key - FIRST_KEY], option, state);
     if (!given)
         given = names[key - FIRST_KEY];
     typed[key - FIRST_KEY] = true;

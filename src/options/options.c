@@ -79,6 +79,22 @@ static bool read_limit(const char *text, struct limit *limit) {
     return written_size(text, number, &limit->bytes);
 }
 
+/* Whether the list has a name, and each part of it that has a ! a function behind it. Empty parts
+ * are those of a list that was put together. */
+static bool names_something(const char *text) {
+    bool named = !*text, marked = false, function = false;
+    for (;; text++) {
+        bool ends = !*text || *text == ',';
+        if (ends && marked && !function)
+            return false;
+        if (!*text)
+            return named;
+        named = named || !ends;
+        function = !ends && marked; /* whose name may have a ! as well */
+        marked = !ends && (marked || *text == '!');
+    }
+}
+
 /* Finds the place of `text` among words separated by |. */
 static bool read_word(const char *text, const char *words, int *value) {
     for (*value = 0; *words; ++*value) {
@@ -115,6 +131,9 @@ static bool read_value(size_t row, const char *text, struct options *options) {
         return true;
     }
     case KIND_NAMES:
+        if (!names_something(text))
+            return false;
+        /* fall through */
     case KIND_PATH:
         if (strlen(text) >= OPTION_PATH_MAX)
             return false;
@@ -152,7 +171,8 @@ static void expectation(size_t row, char *words, size_t size) {
         format(words, size, "auto, a size such as 64M or a share such as 5%%");
         break;
     case KIND_NAMES:
-        format(words, size, "names in less than %d bytes", OPTION_PATH_MAX);
+        format(words, size, "MODULE, MODULE!FUNCTION or !FUNCTION, ... in less than %d bytes",
+               OPTION_PATH_MAX);
         break;
     case KIND_PATH:
         format(words, size, "a path of less than %d bytes", OPTION_PATH_MAX);

@@ -171,6 +171,21 @@ def test_an_empty_name_is_none(words):
     assert f'"": expected the name of a {"folder" if "--debug-dir=" in words else "file"}' in refused(*words)
 
 
+@pytest.mark.parametrize("command", ["run", "replay", "tune"])
+def test_an_empty_value_of_an_option_is_none(command):
+    names = [(name, value) for name, value in options_of(command) if value and value not in ANY_VALUE]
+    assert len(names) > 15
+    for name, _ in names:
+        assert f'--{name}: "": expected ' in refused(command, f"--{name}=", "/nowhere")
+    assert '--max-idle: "": expected auto, a size (64M) or a share (5%)\n' in refused(command, "--max-idle=", "/nowhere")
+
+
+def test_an_empty_list_of_names_and_an_empty_variable_are_none_that_is_set():
+    done = guard.run([COMMAND, "run", "--quiet", "--site-skip=", "true"], env=CLEAN | {"POOLCUDA_SITE_SKIP": "x", "POOLCUDA_PRESET": ""},
+                     capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 @pytest.mark.parametrize("words, told", [
     (["top", "--json", "--prometheus=-"], "--prometheus: expected without --json, which prints another form"),
     (["top", "--openmetrics=-", "--json"], "--openmetrics: expected without --json, which prints another form"),

@@ -170,6 +170,30 @@ static void an_unknown_name_is_told_with_its_nearest(void **state) {
     assert_int_equal(lines, 1);
 }
 
+static void a_list_of_names_names_something(void **state) {
+    (void)state;
+    static const char *const bad[] = {"!", ",,", ",", "a!", "a,b!", "!,a", "a!,b"};
+    static const char *const good[] = {"", "a", "a,", ",a,,b", "a!b", "!b", "a!operator!", "*"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char entry[64], line[160];
+        snprintf(entry, sizeof entry, "POOLCUDA_SITE_SKIP=%s", bad[i]);
+        snprintf(line, sizeof line,
+                 "poolcuda: POOLCUDA_SITE_SKIP=\"%s\": expected MODULE, MODULE!FUNCTION or "
+                 "!FUNCTION, ... in less than 4096 bytes, using none\n",
+                 bad[i]);
+        parse(entry, NULL);
+        assert_string_equal(said, line);
+        assert_string_equal(options.site_skip, "");
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        char entry[64];
+        snprintf(entry, sizeof entry, "POOLCUDA_SITE_SKIP=%s", good[i]);
+        parse(entry, NULL);
+        assert_string_equal(said, "");
+        assert_string_equal(options.site_skip, good[i]);
+    }
+}
+
 static void every_bad_value_is_told_and_the_good_ones_hold(void **state) {
     (void)state;
     parse("POOLCUDA_REUSE_RATIO=x", "POOLCUDA_SITE_DEPTH=3");
@@ -242,6 +266,7 @@ int main(void) {
         cmocka_unit_test(an_empty_value_is_as_good_as_none),
         cmocka_unit_test(the_first_of_two_entries_counts),
         cmocka_unit_test(an_unknown_name_is_told_with_its_nearest),
+        cmocka_unit_test(a_list_of_names_names_something),
         cmocka_unit_test(every_bad_value_is_told_and_the_good_ones_hold),
         cmocka_unit_test(a_locale_with_a_decimal_comma_changes_nothing),
         cmocka_unit_test(every_default_is_a_value_its_own_row_accepts),
