@@ -19,12 +19,16 @@ static const char *given; /* the first option of these that was typed */
 static bool typed[ROWS_MAX];
 static bool bad;
 
-/* Options that concern the preloaded library alone. */
+/* Options that concern the preloaded library alone. Nothing is checked in a replay, which only
+ * keeps blocks as they are kept for the check. */
 static bool is_for_library(const char *name) {
-    static const char *const only[] = {
-        "POOLCUDA_CHECK_LOG", "POOLCUDA_DISABLE",    "POOLCUDA_LOG",
-        "POOLCUDA_STATS",     "POOLCUDA_STATS_FILE", "POOLCUDA_SITE_DEPTH",
-        "POOLCUDA_TRACE",     "POOLCUDA_SHARE",      "POOLCUDA_SITE_SKIP"};
+    static const char *const only[] = {"POOLCUDA_CHECK_ABORT", "POOLCUDA_CHECK_EXIT",
+                                       "POOLCUDA_CHECK_LEAKS", "POOLCUDA_CHECK_QUARANTINE",
+                                       "POOLCUDA_CHECK_LOG",   "POOLCUDA_DISABLE",
+                                       "POOLCUDA_LOG",         "POOLCUDA_STATS",
+                                       "POOLCUDA_STATS_FILE",  "POOLCUDA_SITE_DEPTH",
+                                       "POOLCUDA_TRACE",       "POOLCUDA_SHARE",
+                                       "POOLCUDA_SITE_SKIP"};
     for (size_t i = 0; i < sizeof only / sizeof only[0]; i++)
         if (strcmp(name, only[i]) == 0)
             return true;

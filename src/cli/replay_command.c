@@ -26,8 +26,6 @@ struct arguments {
     bool json;
 };
 
-static const uint64_t default_memory = (uint64_t)80 << 30;
-
 enum { KEY_MEMORY = 'm', KEY_GPU = 'g', KEY_JSON = 'j', KEY_NATIVE = 'n', KEY_SWEEP = 's' };
 
 /* A sweep has every preset, and none, on simulated devices of many sizes. */
@@ -74,8 +72,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
                         option_args_given());
         if (arguments->sweep)
             check_sweep(arguments, state);
-        if (!arguments->settings.memory)
-            arguments->settings.memory = default_memory;
+        arguments->settings.memory =
+            memory_or_default(arguments->settings.memory, arguments->settings.gpu, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

@@ -59,12 +59,18 @@ bool run_outputs_stream(const char *path) {
 }
 
 const char *run_outputs_vain(const struct options *options) {
-    static const char *const names[] = {"POOLCUDA_TRACE", "POOLCUDA_STATS_FILE", "POOLCUDA_LOG",
-                                        "POOLCUDA_CHECK_LOG", "POOLCUDA_CHECK"};
-    const size_t count = sizeof names / sizeof names[0];
-    for (size_t i = 0; i < (options->check ? count : count - 1); i++)
-        if (option_args_typed(names[i]))
-            return option_args_dashed(names[i]);
+    const struct {
+        const char *name;
+        bool asks;
+    } asked[] = {{"POOLCUDA_TRACE", true},
+                 {"POOLCUDA_STATS_FILE", true},
+                 {"POOLCUDA_LOG", true},
+                 {"POOLCUDA_CHECK_LOG", true},
+                 {"POOLCUDA_STATS", options->stats},
+                 {"POOLCUDA_CHECK", options->check}};
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
+        if (asked[i].asks && option_args_typed(asked[i].name))
+            return option_args_dashed(asked[i].name);
     return NULL;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/usage.h"
 
 #include <argp.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 static const double most_memory = 0x1p42; /* of a simulated device, in bytes */
@@ -26,6 +27,14 @@ static inline uint64_t size_argument_from(const char *what, const char *text, do
 /* A device's memory. Ends the program with one line (argp) if it is none. */
 static inline uint64_t size_argument(const char *what, const char *text, struct argp_state *state) {
     return size_argument_from(what, text, 1 << 21, "2M", state);
+}
+
+/* The memory of a simulated device if none was given. It is no real one's. */
+static inline uint64_t memory_or_default(uint64_t memory, bool gpu, struct argp_state *state) {
+    if (memory && gpu)
+        usage_error(state,
+                    "--memory: expected without --gpu, as it is what a simulated device has");
+    return memory ? memory : (uint64_t)80 << 30;
 }
 
 /* Any number of bytes but none. */

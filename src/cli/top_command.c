@@ -23,8 +23,8 @@ enum {
 };
 
 struct arguments {
-    bool once, json, all_users;
-    double interval; /* seconds; 0: not given */
+    bool once, json, all_users, sorted; /* sorted: it was said by what */
+    double interval;                    /* seconds; 0: not given */
     enum live_key key;
     const char *metrics; /* a path, "-" or NULL */
     void (*put_metrics)(FILE *out, const struct live_row *rows, size_t count);
@@ -49,6 +49,19 @@ static void set_metrics(struct arguments *arguments, char *path, const char *opt
     arguments->put_metrics = put;
 }
 
+/* No option is passed over without a word. The rows of JSON are in the table's order. */
+static void check_pairs(const struct arguments *arguments, const struct argp_state *state) {
+    const char *metrics =
+        arguments->put_metrics == live_prometheus ? "--prometheus" : "--openmetrics";
+    if (arguments->metrics && arguments->json)
+        usage_error(state, "%s: expected without --json, which prints another form", metrics);
+    if (arguments->metrics && (arguments->once || arguments->sorted))
+        usage_error(state, "%s: expected without --once and --sort, which are about the table",
+                    metrics);
+    if (arguments->interval > 0 && (arguments->once || arguments->json))
+        usage_error(state, "--interval: expected without --once and --json, which print once");
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
     struct arguments *arguments = state->input;
     const char *end;
@@ -66,6 +79,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         return 0;
     case KEY_SORT:
         arguments->key = sort_key(argument, state);
+        arguments->sorted = true;
         return 0;
     case KEY_PROMETHEUS:
         set_metrics(arguments, argument, "--prometheus", live_prometheus, state);
@@ -80,9 +94,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
         usage_error(state, "%s: expected options only", usage_word(argument));
         return 0;
     case ARGP_KEY_END:
-        if (arguments->metrics && arguments->json)
-            usage_error(state, "--%s: expected without --json, which prints another form",
-                        arguments->put_metrics == live_prometheus ? "prometheus" : "openmetrics");
+        check_pairs(arguments, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;

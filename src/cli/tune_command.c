@@ -92,6 +92,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     case ARGP_KEY_END:
         if (!arguments->file)
             usage_error(state, "no FILE given, expected a trace, such as POOLCUDA_TRACE makes");
+        arguments->settings.memory =
+            memory_or_default(arguments->settings.memory, arguments->settings.gpu, state);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -549,7 +551,7 @@ const struct argp tune_argp = {
 };
 
 int command_tune(int argc, char **argv) {
-    struct arguments arguments = {.settings = {.memory = (uint64_t)80 << 30}};
+    struct arguments arguments = {0};
     struct options options;
     char error[OUTPUT_ERROR];
     argp_parse(&tune_argp, argc, argv, 0, NULL, &arguments);

@@ -296,15 +296,15 @@ def test_a_file_of_figures_that_is_typed_goes_before_the_variable_that_wants_non
 @pytest.mark.parametrize("options, said", [
     (["--stats=0", "--stats-file=F"], "--stats=0: expected without --stats-file, as it asks for no figures"),
     *[(["--disable=1", option], f"--disable=1: expected without {option.split('=')[0]}, of which nothing comes without the pool")
-      for option in ("--trace=F", "--stats-file=F", "--log=F", "--check=1", "--check-log=F")]])
+      for option in ("--trace=F", "--stats-file=F", "--log=F", "--check=1", "--check-log=F", "--stats=1", "--stats=json", "--stats=file")]])
 def test_options_of_which_one_would_be_passed_over_are_bad_usage(pooled, tmp_path, options, said):
     result = pooled(*options, "echo", "started")
     assert (result.returncode, result.stdout, result.stderr) == (2, "", f"poolcuda run: {said}; nothing was started\n")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_check_that_is_off_may_be_typed_beside_a_pool_that_is_off(pooled):
-    assert pooled("--disable=1", "--check=0", "echo", "started").stdout == "started\n"
+def test_a_check_and_figures_that_are_off_may_be_typed_beside_a_pool_that_is_off(pooled):
+    assert pooled("--disable=1", "--check=0", "--stats=0", "echo", "started").stdout == "started\n"
 
 
 def test_two_outputs_into_one_file_are_bad_usage(pooled, tmp_path):

@@ -190,11 +190,27 @@ def test_an_empty_list_of_names_and_an_empty_variable_are_none_that_is_set():
     (["top", "--json", "--prometheus=-"], "--prometheus: expected without --json, which prints another form"),
     (["top", "--openmetrics=-", "--json"], "--openmetrics: expected without --json, which prints another form"),
     (["top", "--prometheus=a", "--prometheus=b"], "--prometheus: given twice, expected one FILE"),
+    *[(["top", metrics, *other], f"{metrics.partition('=')[0]}: expected without --once and --sort, which are about the table")
+      for metrics in ("--prometheus=-", "--openmetrics=-") for other in (["--once"], ["--sort=pid"], ["--sort=held"])],
+    *[(["top", form, "--interval=5"], "--interval: expected without --once and --json, which print once") for form in ("--once", "--json")],
+    *[([command, "--gpu", "--memory=1G", TRACE], "--memory: expected without --gpu, as it is what a simulated device has") for command in ("replay", "tune")],
+    *[([command, f"--check-{option}=1", TRACE], f"unrecognized option '--check-{option}=1'")
+      for command in ("replay", "tune") for option in ("abort", "exit", "leaks", "quarantine")],
     (["replay", "--native", "--preset=vmm", TRACE], "--native: expected without --preset, which is an option of the pool"),
     (["replay", "--max-idle=1M", "--native", TRACE], "--native: expected without --max-idle, which is an option of the pool"),
 ], ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "")
 def test_options_of_which_one_would_be_passed_over(words, told):
     assert told in refused(*words)
+
+
+def test_of_one_option_that_is_typed_twice_the_last_counts():
+    """A wrapper appends what is to hold."""
+    done = guard.run([COMMAND, "replay", "--json", "--memory=1G", "--preset=vmm", "--memory=2G", "--preset=bfc", TRACE], env=CLEAN,
+                     capture_output=True, text=True, check=True)
+    assert (json.loads(done.stdout)["memory"], json.loads(done.stdout)["options"]) == (2 << 30, "POOLCUDA_PRESET=bfc")
+    done = guard.run([COMMAND, "run", "--free=sync", "--quiet", "--free=defer", "printenv", "POOLCUDA_FREE"], env=CLEAN,
+                     capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("defer\n", "")
 
 
 def test_every_option_that_names_a_file_is_tried_with_an_empty_name():
