@@ -102,12 +102,6 @@ static void complain(struct session *session, const char *error, const char *exp
     session->complete = false;
 }
 
-static const char *const view_options[VIEW_COUNT] = {
-#define VIEW(name, form, text) "--" #name,
-#include "cli/views/views.def"
-#undef VIEW
-};
-
 /* What is printed in place of the text, or NULL. */
 static const char *view_asked(const struct session *session) {
     for (int i = 0; i < VIEW_COUNT; i++)
@@ -371,6 +365,21 @@ static void check_lists(const struct session *session, const struct argp_state *
                            "about the text");
 }
 
+/* What goes to standard output is one thing. */
+static void check_printed(const struct session *session, const struct argp_state *state) {
+    const char *taken = session->each ? "--each" : session->leaks ? "--leaks" : NULL;
+    for (int i = 0; i < VIEW_COUNT; i++) {
+        if (!session->views[i] || !output_is_standard(session->views[i]))
+            continue;
+        if (taken)
+            usage_error(state,
+                        "%s=-: standard output is the file that is written, too, by %s; "
+                        "expected the name of another one",
+                        view_options[i], taken);
+        taken = view_options[i];
+    }
+}
+
 /* No option is passed over without a word: where two ask for different things, that is bad usage.
  */
 static void check_pairs(const struct session *session, const struct argp_state *state) {
@@ -390,6 +399,7 @@ static void check_pairs(const struct session *session, const struct argp_state *
         usage_error(state, "--weight: expected beside a view, which shows it");
     check_weight(session, state);
     check_lists(session, state);
+    check_printed(session, state);
     if (session->debug_folder && (session->no_symbols || session->brief))
         usage_error(state, "--debug-dir: expected without --no-symbols and --brief, with which no "
                            "place in code is looked up");
@@ -490,7 +500,7 @@ const struct argp report_argp = {
     .args_doc = "FILE...",
     .doc = "Tells what programs did, by the files that they left by POOLCUDA_STATS_FILE. Several "
            "files, and all those in a folder, are added up. Options that name a FILE write a view "
-           "there instead of the text, to standard output if it is -.",
+           "there instead of the text of the sum, to standard output if it is -.",
 };
 
 /* Whether what is printed or a view would go into a file that is read, or into one with another

@@ -117,6 +117,9 @@ def test_reports_one_by_one_as_json_are_a_list_that_is_read_again(record, tmp_pa
     (["--html=-", "--json"], "--html: expected without --json, --brief and --tune, as a view is written in place of the text"),
     (["--brief", "--pprof=VIEW"], "--pprof: expected without --json, --brief and --tune, as a view is written in place of the text"),
     (["--html=VIEW", "--html=OTHER"], "--html: given twice, expected one FILE"),
+    *[([option, "--flamegraph=-"], "--flamegraph=-: standard output is the file that is written, too, by "
+      f"{option.removesuffix('=-')}; expected the name of another one")
+      for option in ("--each", "--leaks", "--html=-")],
     (["--weight=live"], "--weight: expected beside a view, which shows it"),
     (["--weight=live", "--perfetto=VIEW"], "--weight: expected beside a view that shows it, which --perfetto does not"),
     *[(["--all", other], "--all: expected without --each, --brief, --json, --leaks and views, as it is about the text of a sum")

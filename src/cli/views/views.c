@@ -12,6 +12,12 @@ const char *const view_weight_names[VIEW_WEIGHT_COUNT] = {
 #undef WEIGHT
 };
 
+const char *const view_options[VIEW_COUNT] = {
+#define VIEW(name, form, text) "--" #name,
+#include "cli/views/views.def"
+#undef VIEW
+};
+
 enum form { FORM_TEXT, FORM_BINARY };
 
 static const struct {

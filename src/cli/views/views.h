@@ -47,6 +47,7 @@ enum view_kind {
 #undef VIEW
     VIEW_COUNT
 };
+extern const char *const view_options[VIEW_COUNT]; /* "--html" */
 #define VIEW(name, form, help) view_writer view_##name;
 #include "cli/views/views.def"
 #undef VIEW
