@@ -105,6 +105,7 @@ static void start_device(struct player *player) {
     if (!replay_driver_load(player->settings->gpu, &player->driver, &player->calls, error,
                             sizeof error))
         give_up(player, "%s", error);
+    player->result.simulated = player->calls.modelled_ns;
     check(player, player->calls.init(0), "cuInit");
     check(player, player->calls.device_count(&player->device_count), "cuDeviceGetCount");
     if (trace->device_count > (uint32_t)player->device_count)

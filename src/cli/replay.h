@@ -41,6 +41,7 @@ struct replay_result {
     double worst_held_ratio; /* maximum over time of held / (running peak of requested + 64 MiB) */
     uint64_t oom_failures;   /* allocations that failed */
     uint64_t waits;          /* frees and allocations that waited for the device */
+    bool simulated;          /* the driver was the simulated GPU's: with gpu it may be, too */
     double modelled_seconds; /* what the driver's calls cost by the simulated GPU's model; 0 with
                                 gpu */
     double host_seconds;     /* real time spent inside malloc and free */

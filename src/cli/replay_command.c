@@ -105,6 +105,8 @@ static void print_text(const struct arguments *arguments, const struct replay_re
            human(result->peak_live_bytes).text, human(result->peak_held_bytes).text,
            result->worst_held_ratio);
     printf("  idle memory then %.1f%% fragmented\n", 100 * result->fragmentation);
+    if (arguments->settings.gpu && result->simulated)
+        puts("  " RESULT_SIMULATED_GPU);
     if (!arguments->settings.gpu)
         printf("  %.3f s in malloc and free by the simulated GPU's model\n",
                result->modelled_seconds);
@@ -128,7 +130,7 @@ static int print_json(const struct arguments *arguments, const struct replay_res
 
 static const struct argp_option rows[] = {
     {"memory", KEY_MEMORY, "SIZE", 0, "memory of each simulated device (80G)", 0},
-    {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
+    {"gpu", KEY_GPU, NULL, 0, "on the real GPU, by the libcuda.so.1 that is found", 0},
     {"native", KEY_NATIVE, NULL, 0, "without the pool, for comparison", 0},
     {"sweep", KEY_SWEEP, "BASE", 0,
      "with every preset and without the pool, on simulated devices from the peak of requested "

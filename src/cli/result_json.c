@@ -29,6 +29,7 @@ json_t *result_to_json(const struct replay_result *result, const char *trace, ui
         return NULL;
     if (!gpu)
         json_object_set_new(object, "memory", json_integer((json_int_t)memory));
+    json_object_set_new(object, "simulated", json_boolean(result->simulated));
 #define SET(name, text) json_object_set_new(object, #name, json_integer((json_int_t)result->name));
     RESULT_NUMBERS(SET)
 #undef SET

@@ -8,6 +8,10 @@
 
 enum { RESULT_VERSION = 1 };
 
+/* What is printed where the driver of --gpu is the simulated one. */
+#define RESULT_SIMULATED_GPU                                                                       \
+    "the GPU is the simulated one: the libcuda.so.1 that is found here is its driver"
+
 /* The whole numbers of a result, by their names in JSON: RESULT(name, text). */
 #define RESULT_NUMBERS(X)                                                                          \
     X(allocations, "allocations")                                                                  \

@@ -364,6 +364,8 @@ static void print_text(const struct session *session) {
         (unsigned long long)native->allocations, plural(native->allocations),
         human(native->peak_live_bytes).text, (unsigned long long)tune_calls(native),
         plural(tune_calls(native)), native_time(session));
+    if (session->arguments->settings.gpu && native->simulated)
+        puts(RESULT_SIMULATED_GPU);
     print_bounds(&session->bounds);
     if (*session->fixed)
         printf("in all settings: %s\n\n", session->fixed);
@@ -529,7 +531,7 @@ static const struct argp_option rows[] = {
     {"any", KEY_ANY, NULL, 0, "recommend the fastest setting, also if it changes more than speed",
      0},
     {"plot", KEY_PLOT, "BASE", 0, "draw them into BASE.svg and BASE.png", 0},
-    {"gpu", KEY_GPU, NULL, 0, "on the real GPU", 0},
+    {"gpu", KEY_GPU, NULL, 0, "on the real GPU, by the libcuda.so.1 that is found", 0},
     {"json", KEY_JSON, NULL, 0, "print one JSON object", 0},
     {0},
 };

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import COMMAND, LIBRARY, ROOT, SAMPLES
+from conftest import COMMAND, DRIVER, LIBRARY, ROOT, SAMPLES
 
 sys.path.append(str(ROOT / "tests/bench"))
 import policies  # noqa: E402: the limits that scripts/bench prints
@@ -58,7 +58,7 @@ def row(*fields):
 def test_the_figures_of_each_preset_add_up(preset, memory):
     for trace in (MGPU, MOE):
         result = replay(trace, "--preset", preset, "--memory", memory)
-        assert (result["kind"], result["version"], result["gpu"]) == ("poolcuda-replay", 1, False)
+        assert (result["kind"], result["version"], result["gpu"]) == ("poolcuda-replay", 1, False) and result["simulated"] is True
         assert result["trace"] == str(trace) and result["options"] == f"POOLCUDA_PRESET={preset}"
         assert all(isinstance(result[name], int) and result[name] >= 0 for name in NUMBERS)
         assert all(isinstance(result[name], float) and result[name] >= 0 for name in FRACTIONS)
@@ -373,6 +373,20 @@ def test_a_variable_that_is_no_option_is_reported_and_ignored():
     assert done.stderr == ("poolcuda: POOLCUDA_POLICI: unknown option, did you mean POOLCUDA_POLICY? "
                            "Ignored\n")
     assert figures(json.loads(done.stdout)) == figures(replay(MOE))
+
+
+def test_a_gpu_that_is_the_simulated_one_is_told():
+    """Where its driver is the libcuda.so.1 that is found, --gpu is no measurement."""
+    env = {"LD_LIBRARY_PATH": str(DRIVER)}
+    result = replay(MGPU, "--gpu", env=env)
+    assert (result["gpu"], result["simulated"]) == (True, True) and "memory" not in result
+    tuned = json.loads(command("tune", "--json", "--gpu", MGPU, env=env).stdout)
+    assert {(one["gpu"], one["simulated"]) for one in (tuned["native"], *tuned["settings"])} == {(True, True)}
+    line = "the GPU is the simulated one: the libcuda.so.1 that is found here is its driver"
+    for name in ("replay", "tune"):
+        shown = command(name, "--gpu", MGPU, env=env)
+        assert (shown.returncode, shown.stderr) == (0, "") and line in map(str.strip, shown.stdout.splitlines())
+        assert line not in command(name, MGPU, env=env).stdout
 
 
 @pytest.mark.parametrize("memory", ["16777216", "16777216B", "16384k", "16M", "16m", "16MB", "16MiB", "16mib", "0.015625G"])
