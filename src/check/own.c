@@ -40,7 +40,6 @@ void own_forget(struct check *check, const struct check_context *context) {
 }
 
 void check_given(struct check *check, CUdeviceptr address, size_t bytes) {
-    lock_check_none();
     struct check_own *own, *next;
     check_lock(check);
     for (own = LIST_FIRST(&check->own); own; own = next) {

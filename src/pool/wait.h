@@ -10,8 +10,8 @@
  * ends with the stream, which pool_capture_ended is then called for. */
 void captures_count_unnamed(struct pool *pool);
 bool captures_stream_ends(struct pool *pool, CUstream stream);
-/* Those that end with the context; NULL: with the device's primary one. _may_end: between a call
- * that may end it and the answer whether it has. */
+/* For captures that end with the context; NULL: with the device's primary one. _may_end: between a
+ * call that may end it and the answer whether it has. */
 void captures_end(struct pool *pool, CUcontext context, CUdevice ordinal);
 void captures_may_end(struct pool *pool, CUcontext context, CUdevice ordinal, bool may);
 /* To be called when a call went past the pool because of captures: asks whether there are any. */
