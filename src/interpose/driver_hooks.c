@@ -190,11 +190,16 @@ CURRENT_HOOK(cuCtxPushCurrent_v2)
 
 /* Contexts that end: the pool lets go first, while their memory still exists. */
 
-/* What precedes every end. Returns the pool, in whose call it is then, for pool_end_is_over. */
+/* What precedes every end. Returns the pool, in whose call it is then, for pool_end_is_over. NULL:
+ * there is none, or it is a host function's call, which the driver refuses. */
 static struct pool *begin_end(const char *call) {
     struct pool *pool = state_begin_call();
     if (!pool)
         return NULL;
+    if (pool_permits_no_free(pool)) {
+        state_end_call();
+        return NULL;
+    }
     pool_end_begins(pool);
     pool_pay(pool, call);
     given_forget();
@@ -225,9 +230,9 @@ static CUresult end_created(struct pool *pool, CUcontext context, CUresult (*rea
 
 /* Whether it has ended is known only afterwards. */
 static CUresult end_use(struct pool *pool, CUcontext context, CUresult (*real)(CUcontext)) {
-    pool_context_releasing(pool, context);
+    bool current = pool_context_releasing(pool, context);
     CUresult result = real(context);
-    bool ended = pool_context_released(pool, context, result);
+    bool ended = pool_context_released(pool, context, current, result);
     if (state_check())
         check_context_ended(state_check(), context, ended);
     pool_end_is_over(pool, ended);

@@ -112,15 +112,22 @@ struct async_free {
     struct check_block *disowned; /* to be given to check_disowned with the driver's answer */
 };
 
+/* Whether the driver refuses any free in that stream, which may be none, or in no context: a free
+ * of nothing tells. */
+static bool is_refused(const struct async_free *call, CUresult *result) {
+    *result = call->real(POOL_NOWHERE, call->stream);
+    return *result != CUDA_ERROR_INVALID_VALUE;
+}
+
 /* It waits for the stream, or comes behind it. A capture of that stream the driver refuses, as of
  * any memory that is no graph's. */
 static CUresult free_suballocation(struct pool *pool, const struct async_free *call) {
     CUresult refusal = pool_stream_refuses(pool, call->meant);
     if (refusal != CUDA_SUCCESS)
         return refusal;
-    return pool_stream_is_captured(pool, call->meant)
-               ? call->real(call->pointer, call->stream)
-               : pool_free_suballocation(pool, call->pointer);
+    if (pool_stream_is_captured(pool, call->meant))
+        return call->real(call->pointer, call->stream);
+    return is_refused(call, &refusal) ? refusal : pool_free_suballocation(pool, call->pointer);
 }
 
 /* The record goes first: once the driver has the memory back, another thread may be given it. */
@@ -148,12 +155,11 @@ struct place {
 };
 
 /* The block is checked no more, and for pool or driver to free. Unless it is in use by the check:
- * then that decides when. What else is wrong with the call a free of nothing tells. */
+ * then that decides when. */
 static bool free_beside_capture(struct pool *pool, struct check *check, struct async_free *call,
                                 CUresult *result) {
     if (!pool_stream_is_captured(pool, call->meant)) {
-        *result = call->real(POOL_NOWHERE, call->stream);
-        if (*result != CUDA_ERROR_INVALID_VALUE)
+        if (is_refused(call, result))
             return true;
         *result = CUDA_SUCCESS;
         if (check_free_later(check, call->pointer))
@@ -177,6 +183,8 @@ static bool free_checked(struct pool *pool, struct async_free *call, const struc
         return false;
     if (pool_is_capturing(pool))
         return free_beside_capture(pool, check, call, result);
+    if (is_refused(call, result))
+        return true;
     struct call_site at;
     find_site(&at, place->return_address, place->frame);
     uint64_t number = record_free(call->pointer, call->meant);

@@ -386,10 +386,22 @@ void pool_primary_releasing(struct pool *pool, CUdevice ordinal) {
     count_release(pool, NULL, ordinal, true);
 }
 
-void pool_context_releasing(struct pool *pool, CUcontext handle) {
+bool pool_context_releasing(struct pool *pool, CUcontext handle) {
+    CUcontext current;
     captures_may_end(pool, handle, -1, true);
     order_context_closes(&pool->order, handle);
     count_release(pool, handle, -1, true);
+    return context_current(pool, &current) == CUDA_SUCCESS && current == handle;
+}
+
+/* Whether the context that has this id has been destroyed, or is another one by now; false also
+ * where the driver cannot tell. */
+static bool is_gone(struct pool *pool, CUcontext handle, unsigned long long id) {
+    unsigned long long now;
+    CUresult result = id ? context_ask_id(pool, handle, &now) : CUDA_ERROR_NOT_SUPPORTED;
+    return result == CUDA_SUCCESS
+               ? now != id
+               : result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
 }
 
 /* Whether the primary context is another than that of the pool's records: between this release and
@@ -398,14 +410,9 @@ static bool is_replaced(struct pool *pool, CUdevice ordinal) {
     pool_lock(pool);
     const struct context *context = find_primary(pool, ordinal);
     CUcontext handle = context ? context->handle : NULL;
-    unsigned long long id = context ? context->id : 0, now;
+    unsigned long long id = context ? context->id : 0;
     pool_unlock(pool);
-    if (!id || PLANTED(released_and_retained))
-        return false;
-    CUresult result = context_ask_id(pool, handle, &now);
-    return result == CUDA_SUCCESS
-               ? now != id
-               : result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
+    return !PLANTED(released_and_retained) && is_gone(pool, handle, id);
 }
 
 bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
@@ -436,20 +443,26 @@ bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
     return true;
 }
 
-/* Whether the context goes on behind a call with that answer. One that has ended is current no
- * more, or every call there fails [cuda.h, cuCtxDestroy]. */
-static bool goes_on(const struct pool *pool, CUcontext handle, CUresult result) {
-    CUcontext current;
+/* Whether a context that was current, or not, goes on behind a call with that answer. One that has
+ * ended is current no more, or every call there fails [cuda.h, cuCtxDestroy]. */
+static bool goes_on(struct pool *pool, CUcontext handle, bool current, CUresult result) {
+    CUcontext now;
     CUdevice device;
     if (result != CUDA_SUCCESS)
         return result != CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    return pool->driver->ctx_get_current(&current) == CUDA_SUCCESS && current == handle &&
-           pool->driver->ctx_get_device(&device) == CUDA_SUCCESS;
+    if (current)
+        return context_current(pool, &now) == CUDA_SUCCESS && now == handle &&
+               pool->driver->ctx_get_device(&device) == CUDA_SUCCESS;
+    pool_lock(pool);
+    const struct context *context = context_find(pool, handle);
+    unsigned long long id = context ? context->id : 0;
+    pool_unlock(pool);
+    return id && !is_gone(pool, handle, id);
 }
 
-bool pool_context_released(struct pool *pool, CUcontext handle, CUresult result) {
+bool pool_context_released(struct pool *pool, CUcontext handle, bool current, CUresult result) {
     struct context *context;
-    if (goes_on(pool, handle, result)) {
+    if (goes_on(pool, handle, current, result)) {
         count_release(pool, handle, -1, false);
         captures_may_end(pool, handle, -1, false);
         order_context_stays(&pool->order, handle);

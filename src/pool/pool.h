@@ -359,9 +359,10 @@ CUdevice pool_green_ending(struct pool *pool, CUcontext context);
 void pool_primary_releasing(struct pool *pool, CUdevice device);
 bool pool_primary_released(struct pool *pool, CUdevice device); /* Returns whether it was. */
 /* As these, around a call that may end the context: which ends one use of it, or which the driver
- * refuses for a context that cuCtxCreate has not made. result: the driver's answer. */
-void pool_context_releasing(struct pool *pool, CUcontext context);
-bool pool_context_released(struct pool *pool, CUcontext context, CUresult result);
+ * refuses for a context that cuCtxCreate has not made. The first returns whether that is current,
+ * for the second. result: the driver's answer. */
+bool pool_context_releasing(struct pool *pool, CUcontext context);
+bool pool_context_released(struct pool *pool, CUcontext context, bool current, CUresult result);
 bool pool_knows_context(struct pool *pool, CUcontext context); /* and it has not ended */
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
 void pool_context_created(struct pool *pool, CUcontext context);

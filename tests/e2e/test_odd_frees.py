@@ -14,6 +14,7 @@ EXPECTED = {
     "below_a_green_context": "cuStreamSynchronize(stream): 700\ncuMemAlloc_v2(&block, BYTES): 700\n",
     "after_a_destroyed_context": "cuCtxSynchronize(): 709\ncuMemFree_v2(block): 0\ncuMemFree_v2(its): 0\n0 addresses twice, 0 refused\n",
     "without_a_context": "cuMemFree_v2(block): 201\nit holds 7\ncuMemFree_v2(block): 0\n",
+    "in_a_destroyed_stream": "cuMemFreeAsync(block, stream): 400\nit holds 7\ncuMemFree_v2(block): 0\n",
 }
 # With `defer` no free waits: a fence stands for the work.
 CASES = [(case, mode) for case in EXPECTED for mode in ("sync", "auto", "defer") if (case, mode) != ("elsewhere_beside_an_end", "defer")]
@@ -33,7 +34,8 @@ def test_the_pool_answers_them_as_the_driver(run, case, mode, preset):
 
 
 @pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
-@pytest.mark.parametrize("case", ["beside_a_lost_context", "after_a_loss_told_elsewhere", "after_a_destroyed_context", "without_a_context"])
+@pytest.mark.parametrize("case", ["beside_a_lost_context", "after_a_loss_told_elsewhere", "after_a_destroyed_context", "without_a_context",
+                                  "in_a_destroyed_stream"])
 def test_with_the_check_they_leave_contents_alone(run, case, mode):
     done = run([PROGRAMS / "odd_frees", case], env={"POOLCUDA_CHECK": "1", "POOLCUDA_FREE": mode})
     assert (done.code, done.out) == (0, EXPECTED[case]), done.err

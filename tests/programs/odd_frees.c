@@ -270,6 +270,18 @@ static void without_a_context(void) {
     TELL(cuMemFree_v2(block));
 }
 
+/* Nothing can be freed there. */
+static void in_a_destroyed_stream(void) {
+    CUstream stream;
+    enter_primary();
+    CUdeviceptr block = allocate_and_fill();
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuStreamDestroy_v2(stream));
+    TELL(cuMemFreeAsync(block, stream));
+    tell_what_it_holds(block);
+    TELL(cuMemFree_v2(block));
+}
+
 static const struct {
     const char *name;
     void (*run)(void);
@@ -283,6 +295,7 @@ static const struct {
     {"below_a_green_context", below_a_green_context},
     {"after_a_destroyed_context", after_a_destroyed_context},
     {"without_a_context", without_a_context},
+    {"in_a_destroyed_stream", in_a_destroyed_stream},
 };
 
 int main(int argc, char **argv) {
