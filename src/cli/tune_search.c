@@ -126,7 +126,7 @@ static void set_value(struct tune_setting *setting, const char *name, const char
 /* The preset that the user has fixed, as its table has it, in whatever case it was written. */
 static const char *fixed_preset(void) {
     const char *written = getenv("POOLCUDA_PRESET");
-    for (size_t i = 0; i < preset_count; i++)
+    for (size_t i = 0; written && i < preset_count; i++)
         if (written_same(written, preset_table[i].name, strlen(preset_table[i].name)))
             return preset_table[i].name;
     return written;

@@ -263,8 +263,9 @@ END_HOOK(cuCtxDestroy, CUcontext, end_context)
 END_HOOK(cuCtxDestroy_v2, CUcontext, end_context)
 END_HOOK(cuCtxDetach, CUcontext, detach)
 
+/* A number below 0 is no device's: to the pool it stands for all contexts that are not primary. */
 static struct pool *primary_ending(CUdevice device, const char *call) {
-    struct pool *pool = begin_end(call);
+    struct pool *pool = device < 0 ? NULL : begin_end(call);
     if (pool && state_check())
         check_primary_ending(state_check(), device);
     return pool;

@@ -394,25 +394,20 @@ bool pool_context_releasing(struct pool *pool, CUcontext handle) {
     return context_current(pool, &current) == CUDA_SUCCESS && current == handle;
 }
 
-/* Whether the context that has this id has been destroyed, or is another one by now; false also
- * where the driver cannot tell. */
-static bool is_gone(struct pool *pool, CUcontext handle, unsigned long long id) {
-    unsigned long long now;
-    CUresult result = id ? context_ask_id(pool, handle, &now) : CUDA_ERROR_NOT_SUPPORTED;
-    return result == CUDA_SUCCESS
-               ? now != id
-               : result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
-}
-
 /* Whether the primary context is another than that of the pool's records: between this release and
  * the question another thread has retained it anew. */
 static bool is_replaced(struct pool *pool, CUdevice ordinal) {
     pool_lock(pool);
     const struct context *context = find_primary(pool, ordinal);
     CUcontext handle = context ? context->handle : NULL;
-    unsigned long long id = context ? context->id : 0;
+    unsigned long long id = context ? context->id : 0, now;
     pool_unlock(pool);
-    return !PLANTED(released_and_retained) && is_gone(pool, handle, id);
+    if (!id || PLANTED(released_and_retained))
+        return false;
+    CUresult result = context_ask_id(pool, handle, &now);
+    return result == CUDA_SUCCESS
+               ? now != id
+               : result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_INVALID_CONTEXT;
 }
 
 bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
@@ -444,20 +439,20 @@ bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
 }
 
 /* Whether a context that was current, or not, goes on behind a call with that answer. One that has
- * ended is current no more, or every call there fails [cuda.h, cuCtxDestroy]. */
+ * ended is current no more, or every call there fails [cuda.h, cuCtxDestroy]. A driver that ends
+ * uses of one that is not current, though its documents say otherwise, looks at handles. */
 static bool goes_on(struct pool *pool, CUcontext handle, bool current, CUresult result) {
     CUcontext now;
     CUdevice device;
+    bool pushed;
     if (result != CUDA_SUCCESS)
         return result != CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    if (current)
-        return context_current(pool, &now) == CUDA_SUCCESS && now == handle &&
-               pool->driver->ctx_get_device(&device) == CUDA_SUCCESS;
-    pool_lock(pool);
-    const struct context *context = context_find(pool, handle);
-    unsigned long long id = context ? context->id : 0;
-    pool_unlock(pool);
-    return id && !is_gone(pool, handle, id);
+    if (current && (context_current(pool, &now) != CUDA_SUCCESS || now != handle))
+        return false;
+    bool there = order_make_current(&pool->order, handle, &pushed) &&
+                 pool->driver->ctx_get_device(&device) == CUDA_SUCCESS;
+    order_make_former_current(&pool->order, pushed);
+    return there;
 }
 
 bool pool_context_released(struct pool *pool, CUcontext handle, bool current, CUresult result) {

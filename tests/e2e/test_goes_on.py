@@ -4,7 +4,7 @@ import pytest
 from conftest import PROGRAMS
 
 PRESETS = ["default", "futhark", "pyopencl", "bfc", "pytorch", "paddle", "vmm", "pytorch-expandable"]
-CASES = pytest.mark.parametrize("case", ["detached", "elsewhere", "refused", "destroyed_in_host_function", "reset_in_host_function"])
+CASES = pytest.mark.parametrize("case", ["detached", "elsewhere", "refused", "destroyed_in_host_function", "reset_in_host_function", "no_device"])
 MODES = pytest.mark.parametrize("mode", ["sync", "auto", "defer"])
 
 

@@ -5,6 +5,7 @@
  *   refused     it is a primary one, which nobody destroys
  *   destroyed_in_host_function, reset_in_host_function
  *               a host function may end none
+ *   no_device   what is reset is no device's
  *
  * Then a capture goes on in it, and its memory is told of, read and freed, also by calls that fail
  * first; and what is idle does not lack. */
@@ -12,8 +13,6 @@
 #include "program.h"
 
 #include <string.h>
-
-extern CUresult cuCtxAttach(CUcontext *context, unsigned flags);
 
 enum { BLOCKS = 6, SIZE = 3 << 20 };
 
@@ -45,6 +44,10 @@ static void CUDA_CB reset_it(void *unused) {
     TELL(cuDevicePrimaryCtxReset_v2(0));
 }
 
+static void reset_no_device(void) {
+    TELL(cuDevicePrimaryCtxReset_v2(-1));
+}
+
 static void call_from(CUhostFn function) {
     CUstream stream;
     CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -73,6 +76,7 @@ static const struct way {
     {"refused", false, destroy},
     {"destroyed_in_host_function", true, destroy_in_host_function},
     {"reset_in_host_function", false, reset_in_host_function},
+    {"no_device", false, reset_no_device},
 };
 
 static const struct way *find_way(const char *name) {
@@ -83,21 +87,24 @@ static const struct way *find_way(const char *name) {
     return NULL;
 }
 
-/* In relaxed mode whatever the thread does beside the capture leaves it valid. */
+/* In relaxed mode whatever the thread does beside the capture leaves it valid; in this one to
+ * allocate is prohibited, in any context. */
 static void capture_beside(void (*go_on)(void)) {
     CUstream stream;
     CUgraph graph;
     CUdeviceptr block;
     TELL(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    TELL(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    go_on();
+    TELL(cuCtxSetCurrent(another));
+    TELL(cuMemAlloc_v2(&block, SIZE)); /* where some is idle */
+    TELL(cuCtxSetCurrent(context));
+    TELL(cuStreamEndCapture(stream, &graph));
     TELL(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
     go_on();
     TELL(cuMemAlloc_v2(&block, SIZE));
     TELL(cuMemsetD8_v2(block, 1, SIZE));
     TELL(cuMemFree_v2(block));
-    TELL(cuStreamEndCapture(stream, &graph));
-    TELL(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    go_on();
-    TELL(cuMemAlloc_v2(&block, SIZE)); /* is prohibited */
     TELL(cuStreamEndCapture(stream, &graph));
 }
 
@@ -108,16 +115,22 @@ static void tell_content(CUdeviceptr block) {
 }
 
 static void make_context(bool created) {
+    enum { USES = 6 };
     CUcontext attached;
+    CUdeviceptr block;
+    size_t available, total;
     TELL(cuInit(0));
     TELL(cuCtxCreate_v2(&another, 0, 0));
+    TELL(cuMemGetInfo_v2(&available, &total));
+    TELL(cuMemAlloc_v2(&block, available / 4)); /* idle from here on */
+    TELL(cuMemFree_v2(block));
     if (!created) {
         TELL(cuDevicePrimaryCtxRetain(&context, 0));
         TELL(cuCtxSetCurrent(context));
         return;
     }
     TELL(cuCtxCreate_v2(&context, 0, 0));
-    for (int i = 0; i < 3; i++)
+    for (int i = 1; i < USES; i++)
         TELL(cuCtxAttach(&attached, 0));
 }
 
@@ -135,6 +148,7 @@ int main(int argc, char **argv) {
     size_t bytes, before;
     make_context(way->created);
     TELL(cuMemGetInfo_v2(&before, &bytes));
+    capture_beside(way->go_on); /* in a context where nothing was allocated */
     for (int i = 0; i < BLOCKS; i++) {
         TELL(cuMemAlloc_v2(&blocks[i], SIZE));
         TELL(cuMemsetD8_v2(blocks[i], (unsigned char)(i + 1), SIZE));
