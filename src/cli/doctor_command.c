@@ -186,13 +186,14 @@ static bool print_json(const struct findings *findings, const struct arguments *
 }
 
 /* Our own ld.so and the library stand for a program that is still to be named. */
-static void check_machine_driver(struct doctor *doctor) {
+static void check_machine_driver(struct doctor *doctor, bool may_simulate) {
     char own[PATH_MAX];
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     own[length > 0 ? length : 0] = '\0';
     struct elf_file self = elf_file_read(own);
     if (self.interpreter)
-        check_driver(doctor, self.interpreter, doctor->library ? doctor->library : own, true);
+        check_driver(doctor, self.interpreter, doctor->library ? doctor->library : own,
+                     may_simulate);
     elf_file_free(&self);
 }
 
@@ -224,7 +225,7 @@ int command_doctor(int argc, char **argv) {
         check_program(&doctor, arguments.app[0], arguments.app + 1);
         check_conclusion(&doctor);
     }
-    check_machine_driver(&doctor);
+    check_machine_driver(&doctor, !arguments.app);
     preload_remove_link();
     char *next = next_step(&doctor, &arguments);
     bool printed = true;

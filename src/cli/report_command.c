@@ -476,7 +476,7 @@ static const struct argp_option options[] = {
      0},
     {"brief", KEY_BRIEF, NULL, 0, "print their sum in one line", 0},
     {"all", KEY_ALL, NULL, 0, "list every run, host and site, not just those that stand out", 0},
-    {"sites", KEY_SITES, "N|all", 0, "list so many sites, not just the first 20", 0},
+    {"sites", KEY_SITES, "N", 0, "list so many sites, or all, not just the first 20", 0},
     {"json", KEY_JSON, NULL, 0, "as JSON, which this command reads again", 0},
     {"leaks", KEY_LEAKS, NULL, 0, "print only what was never freed", 0},
     {"leak-exit-code", KEY_LEAK_EXIT_CODE, "N", 0,

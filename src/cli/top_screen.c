@@ -132,7 +132,7 @@ static bool wait_for_key(uint64_t until) {
     sigprocmask(SIG_BLOCK, &barred, &before);
     int ready = ended_by ? 0 : ppoll(&keys, 1, &pause, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
-    return ready <= 0 || keys.revents & POLLIN;
+    return ready <= 0 || !(keys.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
 bool top_screen(double interval, enum live_key key, enum live_scope scope, char *error,

@@ -48,6 +48,12 @@ def test_without_a_driver_no_simulated_gpu_is_named_to_a_program_that_it_would_r
     assert "simulate" not in remedy_without_a_driver(doctor, program, LD_LIBRARY_PATH=str(toolkit()))
 
 
+@pytest.mark.parametrize("command", [["/bin/true"], ["/bin/sh", "-c", OPENER], ["/no/such/program"]])
+def test_without_a_driver_no_simulated_gpu_is_named_to_what_is_not_seen_to_use_cuda(doctor, command):
+    said = doctor(*command, env={"LD_LIBRARY_PATH": ""})
+    assert "simulate" not in str([finding.get("remedy") for finding in said["driver-missing"]])
+
+
 def test_a_driver_that_is_too_old_for_the_runtime(doctor, build, tmp_path):
     build("libcuda.so.450.80.02", EMPTY, "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1")
     (tmp_path / "libcuda.so.1").symlink_to("libcuda.so.450.80.02")

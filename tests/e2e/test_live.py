@@ -599,9 +599,11 @@ def test_text_of_a_page_is_made_harmless(program):
 class Screen:
     """`poolcuda top` on a terminal of its own."""
 
-    def __init__(self, lines=24, columns=120):
+    def __init__(self, lines=24, columns=120, ignored=()):
         self.pid, self.terminal = pty.fork()
         if self.pid == 0:
+            for number in ignored:
+                signal.signal(number, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # which Ctrl-\ would leave
             os.execve(COMMAND, ["poolcuda", "top", "--interval", "0.1"], {**os.environ, "TERM": "vt100"})
         self.resize(lines, columns)
@@ -661,6 +663,13 @@ def test_top_gives_the_terminal_back_and_ends_by_the_signal_that_ends_it(program
     assert os.waitstatus_to_exitcode(os.waitpid(screen.pid, 0)[1]) == -how
     assert termios.tcgetattr(screen.terminal)[3] & termios.ECHO
     os.close(screen.terminal)
+
+
+def test_top_ends_once_its_terminal_is_gone_also_where_a_hang_up_is_ignored(program):
+    screen = Screen(ignored=[signal.SIGHUP])
+    screen.until(str(program.pid))
+    os.close(screen.terminal)
+    guard.wait_for(lambda: os.waitpid(screen.pid, os.WNOHANG)[0], "it ends without a terminal")
 
 
 # --- Prometheus ---

@@ -190,7 +190,8 @@ def test_a_script_explains_itself_and_does_nothing_else(name, option):
                                            "package-deb", "write-stack-arguments")),
     *((name, []) for name in ("check-aarch64", "check-pooled", "count-results", "package", "package-deb")),
     *((name, ["a", "b", "c"]) for name in ("check-bare", "check-old-root", "count-results", "report-picture", "write-tables")),
-    *(("demo", [f"--rounds={number}"]) for number in ("", "0", "-1", "x", "1x")), ("bench", ["micro", "report"]),
+    *(("demo", [f"--rounds={number}"]) for number in ("", "0", "-1", "x", "1x", "9" * 20)), ("bench", ["micro", "report"]),
+    ("check-old-root", [""]), ("test", ["--repeat=2", ""]), ("test", ["--repeat=1x", "name"]), ("package", ["--from", "", "deb"]),
 ], ids=lambda value: value if isinstance(value, str) else " ".join(value) or "none")
 def test_a_script_refuses_in_one_line_what_it_does_not_know_before_it_does_anything(name, arguments, tmp_path):
     for tool in ("apt-get", "dpkg-query", "meson", "ninja", "pip", "gcc", "g++", "clang-format", "clang-tidy", "debootstrap", "unshare"):

@@ -106,8 +106,8 @@ bool disables(const char *value);
 bool check_disabled(struct doctor *doctor, const char *who);
 
 /* The driver's library and the kernel's driver, as `program` (the file of a dynamic program or
- * library, NULL: none) would find them; `interpreter` is its ld.so. may_simulate: nothing is known
- * for which it could not run on the simulated GPU. */
+ * library, NULL: none) would find them; `interpreter` is its ld.so. may_simulate: it uses CUDA,
+ * or is still to be named, and nothing is known for which it could not run on the simulated GPU. */
 void check_driver(struct doctor *doctor, const char *interpreter, const char *program,
                   bool may_simulate);
 

@@ -309,7 +309,7 @@ static bool check_dynamic_program(struct doctor *doctor, struct subject *subject
     }
     subject_look(doctor, subject, subject->file.interpreter);
     check_driver(doctor, subject->file.interpreter, subject->path,
-                 !subject_has_nvidias_runtime(subject));
+                 subject_uses_cuda(subject) && !subject_has_nvidias_runtime(subject));
     check_routes(doctor, subject);
     check_hooks(doctor, subject);
     check_surroundings(doctor, subject);
