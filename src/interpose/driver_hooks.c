@@ -228,11 +228,16 @@ static CUresult end_created(struct pool *pool, CUcontext context, CUresult (*rea
     return result;
 }
 
-/* Whether it has ended is known only afterwards. */
-static CUresult end_use(struct pool *pool, CUcontext context, CUresult (*real)(CUcontext)) {
+/* Whether it has ended is known only afterwards. detaches: a success may have ended one use of it
+ * alone; behind any other nobody may touch the handle. */
+static CUresult end_use(struct pool *pool, CUcontext context, CUresult (*real)(CUcontext),
+                        bool detaches) {
     bool current = pool_context_releasing(pool, context);
     CUresult result = real(context);
-    bool ended = pool_context_released(pool, context, current, result);
+    bool ended = has_ended(result);
+    if (detaches && result == CUDA_SUCCESS)
+        ended = !pool_context_goes_on(pool, context, current);
+    pool_context_released(pool, context, ended);
     if (state_check())
         check_context_ended(state_check(), context, ended);
     pool_end_is_over(pool, ended);
@@ -245,12 +250,12 @@ static CUresult end_context(CUcontext context, const char *call, CUresult (*real
     if (!pool)
         return real(context);
     return pool_context_is_created(pool, context) ? end_created(pool, context, real)
-                                                  : end_use(pool, context, real);
+                                                  : end_use(pool, context, real, false);
 }
 
 static CUresult detach(CUcontext context, const char *call, CUresult (*real)(CUcontext)) {
     struct pool *pool = context_ending(context, call);
-    return pool ? end_use(pool, context, real) : real(context);
+    return pool ? end_use(pool, context, real, true) : real(context);
 }
 
 /* The hook of a driver function that ends something. */

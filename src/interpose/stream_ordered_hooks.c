@@ -154,16 +154,17 @@ struct place {
     uintptr_t return_address, frame;
 };
 
-/* The block is checked no more, and for pool or driver to free. Unless it is in use by the check:
- * then that decides when. */
+/* As free_checked. The block is checked no more, and for pool or driver to free. Unless it is in
+ * use by the check: then that decides when. */
 static bool free_beside_capture(struct pool *pool, struct check *check, struct async_free *call,
                                 CUresult *result) {
     if (!pool_stream_is_captured(pool, call->meant)) {
         if (is_refused(call, result))
             return true;
-        *result = CUDA_SUCCESS;
-        if (check_free_later(check, call->pointer))
+        if (check_free_later(check, call->pointer)) {
+            *result = CUDA_SUCCESS;
             return true;
+        }
     }
     call->disowned = check_disown(check, &call->pointer);
     return false;

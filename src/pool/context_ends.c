@@ -438,15 +438,10 @@ bool pool_primary_released(struct pool *pool, CUdevice ordinal) {
     return true;
 }
 
-/* Whether a context that was current, or not, goes on behind a call with that answer. One that has
- * ended is current no more, or every call there fails [cuda.h, cuCtxDestroy]. A driver that ends
- * uses of one that is not current, though its documents say otherwise, looks at handles. */
-static bool goes_on(struct pool *pool, CUcontext handle, bool current, CUresult result) {
+bool pool_context_goes_on(struct pool *pool, CUcontext handle, bool current) {
     CUcontext now;
     CUdevice device;
     bool pushed;
-    if (result != CUDA_SUCCESS)
-        return result != CUDA_ERROR_CONTEXT_IS_DESTROYED;
     if (current && (context_current(pool, &now) != CUDA_SUCCESS || now != handle))
         return false;
     bool there = order_make_current(&pool->order, handle, &pushed) &&
@@ -455,13 +450,13 @@ static bool goes_on(struct pool *pool, CUcontext handle, bool current, CUresult 
     return there;
 }
 
-bool pool_context_released(struct pool *pool, CUcontext handle, bool current, CUresult result) {
+void pool_context_released(struct pool *pool, CUcontext handle, bool ended) {
     struct context *context;
-    if (goes_on(pool, handle, current, result)) {
+    if (!ended) {
         count_release(pool, handle, -1, false);
         captures_may_end(pool, handle, -1, false);
         order_context_stays(&pool->order, handle);
-        return false;
+        return;
     }
     captures_end(pool, handle, -1);
     begin_end(pool, handle, -1);
@@ -472,7 +467,6 @@ bool pool_context_released(struct pool *pool, CUcontext handle, bool current, CU
     order_context_ends(&pool->order, handle);
     context_forget_owner(pool, handle);
     pool_unlock(pool);
-    return true;
 }
 
 /* How many ends this thread is in, as another tool's function may call a second one; and what

@@ -359,10 +359,14 @@ CUdevice pool_green_ending(struct pool *pool, CUcontext context);
 void pool_primary_releasing(struct pool *pool, CUdevice device);
 bool pool_primary_released(struct pool *pool, CUdevice device); /* Returns whether it was. */
 /* As these, around a call that may end the context: which ends one use of it, or which the driver
- * refuses for a context that cuCtxCreate has not made. The first returns whether that is current,
- * for the second. result: the driver's answer. */
+ * refuses for a context that cuCtxCreate has not made. The first returns whether that is current.
+ */
 bool pool_context_releasing(struct pool *pool, CUcontext context);
-bool pool_context_released(struct pool *pool, CUcontext context, bool current, CUresult result);
+void pool_context_released(struct pool *pool, CUcontext context, bool ended);
+/* Whether the context goes on once one use of it has ended; current: it was before. One that has
+ * ended is current no more, or every call there fails [cuda.h, cuCtxDestroy]. A driver that ends
+ * uses of one that is not current, though its documents say otherwise, looks at handles. */
+bool pool_context_goes_on(struct pool *pool, CUcontext context, bool current);
 bool pool_knows_context(struct pool *pool, CUcontext context); /* and it has not ended */
 /* cuCtxCreate or the like has made a context, which is no device's primary one. */
 void pool_context_created(struct pool *pool, CUcontext context);
